@@ -1,0 +1,3 @@
+"""SpecViz: real speculative decoding, round by round, with evidence that it is exact."""
+
+__version__ = "0.1.0"

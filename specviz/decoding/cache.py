@@ -1,0 +1,101 @@
+"""Key-value caches: the second surface of correctness. Rolling back, and the audit."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+
+class Layer(Protocol):
+    def get_seq_length(self) -> int: ...
+
+    def crop(self, tokens_to_remove: int) -> None: ...
+
+
+class Cache(Protocol):
+    """What transformers' DynamicCache offers: layers that know their length and can be cut."""
+
+    layers: Sequence[Any]
+
+
+class UncuttableCache(ValueError):
+    """The model keeps state that cannot be rolled back (recurrent, hybrid, quantised cache)."""
+
+
+def length(cache: Cache) -> int:
+    """Positions that every layer holds. Layers differ only after an interrupted forward pass."""
+    return min((layer.get_seq_length() for layer in cache.layers), default=0)
+
+
+def keep(cache: Cache, n: int) -> None:
+    """Cut every layer to its first `n` positions; a layer that holds fewer is left alone.
+
+    Each layer is cut by its own surplus, so a pass that was interrupted between layers leaves no
+    ragged cache behind.
+    """
+    for layer in cache.layers:
+        surplus = layer.get_seq_length() - n
+        if surplus > 0:
+            layer.crop(-surplus)
+
+
+def require_cuttable(cache: Cache, model: str) -> None:
+    """Refuse a cache that cannot be cut. Call it after a first pass: only then do layers exist.
+
+    Raises:
+        UncuttableCache: with the kind of layer that cannot be rolled back.
+    """
+    for layer in cache.layers:
+        if not getattr(layer, "is_croppable", True) or not hasattr(layer, "crop"):
+            raise UncuttableCache(
+                f"{model} keeps state of kind {type(layer).__name__} that cannot be rolled back after a "
+                "rejection (recurrent and hybrid models do). Choose a model whose layers all use "
+                "attention with a key-value cache."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class CacheAudit:
+    """A cached model compared with an uncached pass over the same tokens.
+
+    Attributes:
+        cached: positions in the cache.
+        expected: positions there should be.
+        max_abs_diff: (rows,) largest |difference of logits| a row, over the rows compared.
+        tolerance: largest difference that rounding explains for this dtype and device.
+    """
+
+    cached: int
+    expected: int
+    max_abs_diff: tuple[float, ...]
+    tolerance: float
+
+    @property
+    def ok(self) -> bool:
+        return self.cached == self.expected and all(d <= self.tolerance for d in self.max_abs_diff)
+
+
+def audit(model: Any, cache: Cache, tokens: Sequence[int], expected: int) -> CacheAudit:
+    """Feed the tokens that are not cached, compare with an uncached pass, and cut the cache again.
+
+    The logits of the newly fed rows depend on every cached key and value, so a wrong, missing or
+    doubled cache entry shows in them.
+
+    Args:
+        model: offers `forward(tokens, cache, rows)`, `new_cache()` and `tolerance`.
+        cache: the cache under test; unchanged when the call returns.
+        tokens: the committed tokens.
+        expected: positions that the cache should hold.
+    """
+    cached = length(cache)
+    fed = list(tokens[cached:])
+    if not fed:  # nothing to feed: the length alone is wrong
+        return CacheAudit(cached, expected, (), model.tolerance)
+    try:
+        with_cache = model.forward(fed, cache, len(fed)).logits
+    finally:
+        keep(cache, cached)
+    without = model.forward(list(tokens), model.new_cache(), len(fed)).logits
+    worst = np.abs(with_cache.astype(np.float64) - without).max(axis=1)
+    return CacheAudit(cached, expected, tuple(float(d) for d in worst), model.tolerance)

@@ -1,0 +1,61 @@
+"""Prompt lookup: propose what followed the last time the text ended like this.
+
+The longest matching suffix wins, and among equal ones the most recent. The tokens are chosen, not
+drawn, so q is one-hot and a token is accepted with probability p(x). As in transformers' prompt lookup
+and vLLM's n-gram drafter, no model is involved.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from specviz.decoding.drafters.base import Proposal, empty_proposal, one_hot
+from specviz.decoding.protocols import Pair
+from specviz.decoding.randomness import RoundRandomness
+from specviz.decoding.sampling import SamplingConfig
+
+
+class NgramDrafter:
+    """Matches suffixes of `largest` down to `smallest` tokens."""
+
+    kind = "ngram"
+    wants_features = False
+    cache = None
+    context_length = None
+
+    def __init__(
+        self, pair: Pair, sampling: SamplingConfig, *, smallest: int = 1, largest: int = 4
+    ) -> None:
+        if not 1 <= smallest <= largest:
+            raise ValueError(f"n-gram sizes must satisfy 1 ≤ smallest ≤ largest, not {smallest}, {largest}")
+        self.vocab_size = pair.vocab_size
+        # Copying an end-of-text or a chat marker out of the prompt would end or derail the text.
+        self.never = pair.special_ids | pair.eos_ids | frozenset(sampling.banned)
+        self.smallest = smallest
+        self.largest = largest
+
+    def propose(self, prefix: Sequence[int], k: int, randomness: RoundRandomness) -> Proposal:
+        if k == 0:
+            return empty_proposal(self.vocab_size)
+        tokens = self._continuation(list(prefix), k)
+        return Proposal(tokens, one_hot(tokens, self.vocab_size), drawn=False)
+
+    def observe(self, committed: Sequence[int], target_features: Any) -> None:
+        pass  # everything it knows is in the text
+
+    def _continuation(self, text: list[int], k: int) -> list[int]:
+        """What followed the most recent earlier copy of the longest possible suffix, up to k tokens."""
+        for size in range(min(self.largest, len(text) - 1), self.smallest - 1, -1):
+            suffix = text[-size:]
+            for start in range(len(text) - size - 1, -1, -1):
+                if text[start : start + size] == suffix:
+                    found = self._usable(text[start + size : start + size + k])
+                    if found:
+                        return found
+        return []
+
+    def _usable(self, tokens: list[int]) -> list[int]:
+        """The tokens before the first that must not be copied."""
+        for i, token in enumerate(tokens):
+            if token in self.never:
+                return tokens[:i]
+        return tokens

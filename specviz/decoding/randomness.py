@@ -1,0 +1,134 @@
+"""Three independent random streams, addressed by round and row.
+
+Drafting, accepting and correcting each have a stream of their own. A uniform is a pure function of
+(seed, stream, round, row): Philox is a counter-based generator, so nothing is consumed, a step that
+was interrupted repeats with the same draws, and a different K leaves the other uniforms unchanged.
+
+The engine asks for *decisions* (draw a token, accept or not), not for uniforms. Tests replace these
+objects by a branching one that takes every decision both ways and adds up the probabilities.
+"""
+
+from typing import Protocol
+
+import numpy as np
+
+DRAFT, ACCEPT, CORRECT = range(3)
+LEADING = 64
+
+
+class RoundRandomness(Protocol):
+    """The draws of one round. `draft_us`, `accept_us` and `correct_u` are what the trace records."""
+
+    def draft(self, row: int, weights: np.ndarray) -> int:
+        """Draw the token of draft row `row` from weights (V,), nonnegative, not all zero."""
+
+    def accept(self, row: int, p: float, q: float) -> bool:
+        """True with probability min(1, p/q)."""
+
+    def correct(self, weights: np.ndarray) -> int:
+        """Draw the corrected or bonus token from weights (V,), nonnegative, not all zero."""
+
+    def draft_u(self, row: int) -> float | None: ...
+
+    def accept_u(self, row: int) -> float | None: ...
+
+    def correct_u(self) -> float | None: ...
+
+
+class Randomness(Protocol):
+    def round(self, number: int) -> RoundRandomness:
+        """The draws of round `number` (1 for the first)."""
+
+
+class SeededRandomness:
+    """The streams of a run, determined by `seed` (0 <= seed < 2**64)."""
+
+    def __init__(self, seed: int) -> None:
+        if not 0 <= seed < 2**64:
+            raise ValueError(f"seed must lie in 0 … 2**64 - 1, not {seed}")
+        self.seed = seed
+
+    def round(self, number: int) -> "SeededRound":
+        return SeededRound(self.seed, number)
+
+
+class SeededRound:
+    """The uniforms of one round, each in [0, 1), made when first asked for."""
+
+    def __init__(self, seed: int, number: int) -> None:
+        self._seed = seed
+        self._number = number
+        self._uniforms: dict[int, np.ndarray] = {}
+
+    def _uniform(self, stream: int, row: int) -> float:
+        known = self._uniforms.get(stream)
+        if known is None or row >= len(known):
+            # The round is the counter's third word: 2**128 draws lie between two rounds.
+            bits = np.random.Philox(key=[self._seed, stream], counter=[0, 0, self._number, 0])
+            known = np.random.Generator(bits).random(max(16, row + 1))
+            self._uniforms[stream] = known
+        return float(known[row])
+
+    def draft(self, row: int, weights: np.ndarray) -> int:
+        return inverse_cdf(weights, self.draft_u(row))
+
+    def accept(self, row: int, p: float, q: float) -> bool:
+        return accepts(self.accept_u(row), p, q)
+
+    def correct(self, weights: np.ndarray) -> int:
+        return inverse_cdf(weights, self.correct_u())
+
+    def draft_u(self, row: int) -> float:
+        return self._uniform(DRAFT, row)
+
+    def accept_u(self, row: int) -> float:
+        return self._uniform(ACCEPT, row)
+
+    def correct_u(self) -> float:
+        return self._uniform(CORRECT, 0)
+
+
+def accepts(u: float, p: float, q: float) -> bool:
+    """The accept test: u < p/q without the division. Strict, so p = 0 rejects even at u = 0."""
+    return u * q < p
+
+
+def inverse_cdf(weights: np.ndarray, u: float) -> int:
+    """The token at u on the cumulative weights, walked from the heaviest token to the lightest.
+
+    Falling order (ties by lower id) is as exact as any other, and lets a trace that keeps only the
+    leading tokens tell which one a uniform selects.
+
+    Args:
+        weights: (V,) nonnegative float64, not all zero, not necessarily normalised.
+        u: in [0, 1).
+
+    Returns:
+        A token whose weight is positive.
+
+    Raises:
+        ValueError: if the weights have no mass or are not finite.
+    """
+    total = weights.sum()
+    if not 0.0 < total < np.inf:
+        raise ValueError(f"cannot draw from weights that sum to {total}")
+    goal = u * total
+    ids = heaviest(weights, LEADING)
+    cumulative = np.cumsum(weights[ids])
+    if not goal < cumulative[-1]:
+        ids = np.argsort(-weights, kind="stable")
+        cumulative = np.cumsum(weights[ids])
+        # Rounding can leave the last cumulative sum just below the goal.
+        last = int(np.count_nonzero(weights)) - 1
+        return int(ids[min(int(np.searchsorted(cumulative, goal, side="right")), last)])
+    return int(ids[np.searchsorted(cumulative, goal, side="right")])
+
+
+def heaviest(weights: np.ndarray, count: int) -> np.ndarray:
+    """Ids of the `count` largest weights in falling order, ties by lower id. Shape (min(count, V),)."""
+    if count >= len(weights):
+        return np.argsort(-weights, kind="stable")
+    # Everything at least as heavy as the count-th largest; ties at the border are cut by id.
+    border = np.partition(weights, len(weights) - count)[len(weights) - count]
+    ids = np.flatnonzero(weights >= border)
+    return ids[np.argsort(-weights[ids], kind="stable")][:count]

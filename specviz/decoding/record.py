@@ -1,0 +1,164 @@
+"""From the full distributions of a round to the values that a trace keeps."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from specviz.decoding.drafters.base import Proposal
+from specviz.decoding.randomness import RoundRandomness, heaviest
+from specviz.decoding.sampling import REMOVED, Effective
+from specviz.decoding.trace import Position, Rest, State, Table
+from specviz.decoding.verify import Verdict
+
+# How many leading tokens by p, by q and by residual every table holds. Whoever re-judges a trace may
+# rely on it: the first LEADING tokens by any of the three are never among the rest.
+LEADING = 8
+
+
+def positions(
+    target_logits: np.ndarray,
+    target: Effective,
+    proposal: Proposal,
+    verdict: Verdict,
+    randomness: RoundRandomness,
+) -> tuple[Position, ...]:
+    """The K + 1 positions of a round.
+
+    Args:
+        target_logits: (K + 1, V) raw logits.
+        target: effective distributions of the same rows.
+        proposal: the draft block.
+        verdict: its judgement.
+        randomness: the draws that were made.
+    """
+    k = len(proposal.tokens)
+    p, q = target.probs, proposal.probs
+    overlap = np.minimum(p[:k], q).sum(axis=1)
+    excess = np.maximum(p[:k] - q, 0.0)
+    excess_mass = excess.sum(axis=1)
+    p_entropy, q_entropy = _entropy(p), _entropy(q)
+    divergence = _kl(p[:k], q, p_entropy[:k])
+    result = []
+    for row in range(k + 1):
+        drafted = row < k
+        token = proposal.tokens[row] if drafted else None
+        drawn = [] if token is None else [token]
+        if row == verdict.accepted:
+            drawn.append(verdict.token)
+        result.append(
+            Position(
+                state=_state(row, k, verdict),
+                token=token,
+                p=None if token is None else float(p[row, token]),
+                q=None if token is None else float(q[row, token]),
+                u=randomness.accept_u(row) if drafted else None,
+                draft_u=randomness.draft_u(row) if drafted and proposal.drawn else None,
+                p_rank=None if token is None else _rank(p[row], token),
+                q_rank=None if token is None else _rank(q[row], token),
+                beta=float(overlap[row]) if drafted else None,
+                residual_mass=float(excess_mass[row]) if drafted else None,
+                kl=divergence[row] if drafted else None,
+                p_entropy=float(p_entropy[row]),
+                q_entropy=float(q_entropy[row]) if drafted else None,
+                target_logsumexp=_finite(target.logsumexp[row]),
+                draft_logsumexp=_finite(proposal.logsumexp[row])
+                if drafted and proposal.logsumexp is not None
+                else None,
+                **_table(row, drawn, target_logits, target, proposal, excess),
+            )
+        )
+    return tuple(result)
+
+
+def _state(row: int, k: int, verdict: Verdict) -> State:
+    if row == k:
+        return "bonus" if verdict.outcome == "bonus" else "unused"
+    if row < verdict.accepted:
+        return "accepted"
+    return "rejected" if row == verdict.accepted else "discarded"
+
+
+def _rank(probs: np.ndarray, token: int) -> int:
+    return 1 + int(np.count_nonzero(probs > probs[token]))
+
+
+def _entropy(probs: np.ndarray) -> np.ndarray:
+    """Shannon entropy of each row (R, V) in nats; 0·log 0 = 0."""
+    return -(probs * np.log(np.where(probs > 0.0, probs, 1.0))).sum(axis=1) + 0.0
+
+
+def _kl(p: np.ndarray, q: np.ndarray, p_entropy: np.ndarray) -> list[float | None]:
+    """KL(p || q) of each row in nats; None where p has mass that q lacks.
+
+    KL is not negative; rounding of nearly equal rows is cut off at 0.
+    """
+    result: list[float | None] = []
+    for row in range(len(p)):
+        if (q[row][p[row] > 0.0] == 0.0).any():
+            result.append(None)
+        else:
+            cross = -float((p[row] * np.log(np.where(q[row] > 0.0, q[row], 1.0))).sum())
+            result.append(max(0.0, cross - float(p_entropy[row])))
+    return result
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _table(
+    row: int,
+    drawn: Sequence[int],
+    target_logits: np.ndarray,
+    target: Effective,
+    proposal: Proposal,
+    excess: np.ndarray,
+) -> dict[str, Table | Rest]:
+    drafted = row < len(proposal.tokens)
+    p = target.probs[row]
+    q = proposal.probs[row] if drafted else None
+    leading = [heaviest(p, LEADING), np.asarray(drawn, dtype=np.int64)]
+    if q is not None:
+        leading += [heaviest(q, LEADING), heaviest(excess[row], LEADING)]
+    ids = np.unique(np.concatenate(leading))
+    q_ids = np.zeros(len(ids)) if q is None else q[ids]
+    order = np.lexsort((ids, -q_ids, -p[ids]))
+    ids, q_ids = ids[order], q_ids[order]
+    has_logits = drafted and proposal.logits is not None
+    table = Table(
+        ids=tuple(ids.tolist()),
+        p=tuple(p[ids].tolist()),
+        q=tuple(q_ids.tolist()),
+        target_logits=_logits(target_logits[row, ids]),
+        draft_logits=_logits(proposal.logits[row, ids]) if has_logits else (None,) * len(ids),
+        target_removed=_removed(target.removed, row, ids),
+        draft_removed=_removed(proposal.removed if drafted else None, row, ids),
+    )
+    return {"table": table, "rest": _rest(p, q, ids)}
+
+
+def _logits(values: np.ndarray) -> tuple[float | None, ...]:
+    """Logits as plain floats; None where the model has none (ids outside its vocabulary)."""
+    return tuple(v if np.isfinite(v) else None for v in values.tolist())
+
+
+def _removed(codes: np.ndarray | None, row: int, ids: np.ndarray) -> tuple:
+    if codes is None:
+        return ("",) * len(ids)
+    return tuple(REMOVED[code] for code in codes[row, ids])
+
+
+def _rest(p: np.ndarray, q: np.ndarray | None, ids: np.ndarray) -> Rest:
+    others = np.ones(len(p), dtype=bool)
+    others[ids] = False
+    if q is None:
+        return Rest(len(p) - len(ids), float(p[others].sum()), 0.0, 0.0, 0.0)
+    over = others & (p > q)
+    under = others & ~over
+    return Rest(
+        count=len(p) - len(ids),
+        p_over=float(p[over].sum()),
+        q_over=float(q[over].sum()),
+        p_under=float(p[under].sum()),
+        q_under=float(q[under].sum()),
+    )

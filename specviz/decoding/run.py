@@ -1,0 +1,294 @@
+"""A decoding run: propose, score, verify, commit, cut, repeat.
+
+A run is an object that can be stepped, stopped between or inside steps, and resumed. It knows token
+ids only; what they look like is recorded for whoever shows them.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from specviz.decoding import cache as caches
+from specviz.decoding import record
+from specviz.decoding.drafters import Drafter, Proposal, make_drafter
+from specviz.decoding.protocols import ModelOutput, Pair
+from specviz.decoding.randomness import Randomness, RoundRandomness, SeededRandomness
+from specviz.decoding.sampling import Effective, NonFiniteLogits, SamplingConfig, effective_probs
+from specviz.decoding.trace import CacheStep, Finish, Round, TokenText, Trace
+from specviz.decoding.verify import Verdict, Verifier, verify_block
+
+
+class RunError(RuntimeError):
+    """A round that could not be finished. The rounds before it stand, and the caches are cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The full distributions of one round: p (K + 1, V) and q (K, V), float64."""
+
+    number: int
+    target_probs: np.ndarray
+    draft_probs: np.ndarray
+
+
+class DecodingRun:
+    """Speculative decoding of one text.
+
+    Args:
+        pair: target and draft.
+        prompt: text, or token ids to start from.
+        drafter: a kind of drafter, or a drafter made for this pair.
+        k: draft tokens a round, 0 or more. May be changed between rounds.
+        sampling: the target's controls; the law of the output.
+        draft_sampling: the draft's controls; the target's if None.
+        max_new_tokens: tokens to commit at most, met exactly unless EOS, a stop string or the context
+            limit comes first.
+        stop: strings that end the text; the token that completes one is the last.
+        seed: determines every random draw.
+        chat: put the target's chat template around the prompt.
+        verifier: the rule that judges a block.
+        randomness: the source of draws; seeded by `seed` if None.
+
+    Raises:
+        ValueError: for a prompt that is empty or too long, or arguments out of range.
+    """
+
+    def __init__(
+        self,
+        pair: Pair,
+        prompt: str | Sequence[int],
+        *,
+        drafter: str | Drafter = "model",
+        k: int = 4,
+        sampling: SamplingConfig | None = None,
+        draft_sampling: SamplingConfig | None = None,
+        max_new_tokens: int = 128,
+        stop: Sequence[str] = (),
+        seed: int = 0,
+        chat: bool = False,
+        verifier: Verifier = verify_block,
+        randomness: Randomness | None = None,
+    ) -> None:
+        if k < 0 or max_new_tokens < 1:
+            raise ValueError(f"k must be 0 or more and max_new_tokens 1 or more, not {k}, {max_new_tokens}")
+        if any(not text for text in stop):
+            raise ValueError("a stop string must not be empty")
+        self.pair = pair
+        self.k = k
+        self.sampling = sampling or SamplingConfig()
+        self.draft_sampling = draft_sampling or self.sampling
+        self.max_new_tokens = max_new_tokens
+        self.stop = tuple(stop)
+        self.seed = seed
+        self.chat = chat
+        self.verifier = verifier
+        self.randomness = randomness or SeededRandomness(seed)
+        self.prompt = prompt if isinstance(prompt, str) else ""
+        self.prompt_ids = tuple(pair.encode(prompt, chat) if isinstance(prompt, str) else prompt)
+        if not self.prompt_ids:
+            raise ValueError("the prompt has no tokens: type at least one character")
+        if len(self.prompt_ids) > pair.target.context_length:
+            raise ValueError(
+                f"the prompt has {len(self.prompt_ids)} tokens, the target takes at most "
+                f"{pair.target.context_length}: shorten it"
+            )
+        self.drafter = (
+            make_drafter(drafter, pair, self.draft_sampling) if isinstance(drafter, str) else drafter
+        )
+        self.tokens: list[int] = list(self.prompt_ids)
+        self.target_cache = pair.target.new_cache()
+        self.rounds: list[Round] = []
+        self.recent: Rows | None = None
+        self.finish: Finish | None = None
+        self.error = ""
+        self.created = datetime.now(UTC).isoformat(timespec="seconds")
+        self._texts: dict[int, TokenText] = {}
+        self._tail = b""  # end of the emitted bytes, as long as a stop string may reach back
+        self._note(self.prompt_ids)
+
+    def __iter__(self) -> Iterator[Round]:
+        """The remaining rounds, each made when asked for."""
+        while self.finish is None:
+            yield self.step()
+
+    @property
+    def emitted(self) -> int:
+        """Tokens committed after the prompt."""
+        return len(self.tokens) - len(self.prompt_ids)
+
+    def step(self) -> Round:
+        """One round. If it fails or is interrupted, it has not happened and can be repeated.
+
+        Raises:
+            RunError: naming model, round and position, if a distribution cannot be used.
+            RuntimeError: if the run has finished.
+        """
+        if self.finish is not None:
+            raise RuntimeError(f"the run has finished ({self.finish})")
+        features = None
+        try:
+            done = self._round(len(self.rounds) + 1)
+            features = done.features
+            self.tokens.extend(done.round.committed)
+            self.rounds.append(done.round)
+            self.recent, self._tail, self.finish, self.error = done.rows, done.tail, done.round.finish, ""
+        except RunError as error:
+            self.error = str(error)
+            raise
+        finally:
+            # Whatever happened, both caches hold a prefix of the committed tokens, the last one excluded.
+            caches.keep(self.target_cache, len(self.tokens) - 1)
+            self.drafter.observe(self.tokens, features)
+        return done.round
+
+    def _round(self, number: int) -> "_Done":
+        """Everything a round does, except that the caller commits its tokens and cuts the caches."""
+        began = perf_counter()
+        randomness = self.randomness.round(number)
+        start = len(self.tokens)
+        target_before = caches.length(self.target_cache)
+        draft_before = None if self.drafter.cache is None else caches.length(self.drafter.cache)
+
+        # 1. The draft proposes up to K tokens.
+        draft_began = perf_counter()
+        proposal = self._propose(number, randomness)
+        draft_seconds = perf_counter() - draft_began
+        draft_after = None if self.drafter.cache is None else caches.length(self.drafter.cache)
+
+        # 2. One pass of the target over what it has not cached: K + 1 rows of logits.
+        fed = [*self.tokens[target_before:], *proposal.tokens]
+        rows = len(proposal.tokens) + 1
+        verify_began = perf_counter()
+        output = self.pair.target.forward(fed, self.target_cache, rows, self.drafter.wants_features)
+        verify_seconds = perf_counter() - verify_began
+
+        # 3. Verify from left to right, correct or add the bonus.
+        effective = self._effective(number, output, proposal)
+        verdict = self._verify(number, effective, proposal, randomness)
+
+        # 4. What is committed: cut at EOS, stop string or limit.
+        committed, finish, tail = self._cut([*proposal.tokens[: verdict.accepted], verdict.token])
+        cached = start + len(committed) - 1  # the last committed token has not been fed to anything
+
+        positions = record.positions(output.logits, effective, proposal, verdict, randomness)
+        self._note(token for row in positions for token in row.table.ids)
+        round = Round(
+            number=number,
+            start=start,
+            positions=positions,
+            accepted=verdict.accepted,
+            outcome=verdict.outcome,
+            token=verdict.token,
+            correct_u=randomness.correct_u(),
+            residual_empty=verdict.residual_empty,
+            committed=tuple(committed),
+            finish=finish,
+            verifier="exact" if self.verifier is verify_block else self.verifier.__name__,
+            target_cache=_cache_step(target_before, target_before + len(fed), cached),
+            draft_cache=None
+            if draft_before is None or draft_after is None
+            else _cache_step(draft_before, draft_after, cached),
+            draft_seconds=draft_seconds,
+            verify_seconds=verify_seconds,
+            other_seconds=perf_counter() - began - draft_seconds - verify_seconds,
+        )
+        features = None if output.features is None else output.features[: cached - target_before]
+        return _Done(round, Rows(number, effective.probs, proposal.probs), features, tail)
+
+    def _propose(self, number: int, randomness: RoundRandomness) -> Proposal:
+        # Never more than can be committed beside the bonus, nor than the contexts hold. None of these
+        # limits depends on a drawn token, so the law of the output does not change.
+        room = [self.k, self.max_new_tokens - self.emitted - 1]
+        room.append(self.pair.target.context_length - len(self.tokens))
+        if self.drafter.context_length is not None:
+            room.append(self.drafter.context_length - len(self.tokens) + 1)
+        try:
+            return self.drafter.propose(self.tokens, max(0, min(room)), randomness)
+        except ValueError as error:
+            name = self.pair.draft.name if self.pair.draft else self.drafter.kind
+            raise RunError(_located(f"draft {name}", number, error)) from error
+
+    def _effective(self, number: int, output: ModelOutput, proposal: Proposal) -> Effective:
+        drafts = proposal.tokens
+        prefixes = [[*self.tokens, *drafts[:row]] for row in range(len(drafts) + 1)]
+        try:
+            return effective_probs(output.logits, prefixes, self.sampling, self.pair.target.available)
+        except ValueError as error:
+            raise RunError(_located(f"target {self.pair.target.name}", number, error)) from error
+
+    def _verify(
+        self, number: int, effective: Effective, proposal: Proposal, randomness: RoundRandomness
+    ) -> Verdict:
+        try:
+            return self.verifier(effective.probs, proposal.probs, proposal.tokens, randomness)
+        except ValueError as error:
+            raise RunError(f"round {number}, {error}") from error
+
+    def _cut(self, tokens: list[int]) -> tuple[list[int], Finish | None, bytes]:
+        """The tokens up to and including the first that ends the text, why it ends, the text's tail."""
+        tail = self._tail
+        for count, token in enumerate(tokens, 1):
+            self._note([token])
+            if token in self.pair.eos_ids:
+                return tokens[:count], "eos", tail
+            if self.stop:
+                text = self._texts[token]
+                seen = tail + (b"" if text.special else text.data)
+                if any(stop.encode() in seen for stop in self.stop):
+                    return tokens[:count], "stop", tail
+                reach = max(len(stop.encode()) for stop in self.stop) - 1
+                tail = seen[-reach:] if reach else b""
+            if self.emitted + count == self.max_new_tokens:
+                return tokens[:count], "length", tail
+        # The target must be fed everything committed before it can say what follows.
+        full = len(self.tokens) + len(tokens) > self.pair.target.context_length
+        return tokens, "context" if full else None, tail
+
+    def _note(self, tokens: Iterable[int]) -> None:
+        for token in tokens:
+            if token not in self._texts:
+                self._texts[token] = self.pair.token_text(token)
+
+    def trace(self) -> Trace:
+        """The run so far as a value."""
+        return Trace(
+            prompt=self.prompt,
+            chat=self.chat,
+            prompt_ids=self.prompt_ids,
+            pair=self.pair.info,
+            drafter=self.drafter.kind,
+            k=self.k,
+            sampling=self.sampling,
+            draft_sampling=self.draft_sampling,
+            seed=self.seed,
+            max_new_tokens=self.max_new_tokens,
+            stop=self.stop,
+            rounds=tuple(self.rounds),
+            tokens=dict(self._texts),
+            created=self.created,
+            error=self.error,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A finished round, not yet committed."""
+
+    round: Round
+    rows: Rows
+    features: Any
+    tail: bytes
+
+
+def _cache_step(before: int, after: int, committed: int) -> CacheStep:
+    return CacheStep(before, after - before, min(after, committed))
+
+
+def _located(model: str, number: int, error: ValueError) -> str:
+    if isinstance(error, NonFiniteLogits):
+        return f"{model}, round {number}, position {error.row + 1}: the logits contain {error.value}"
+    return f"{model}, round {number}: {error}"

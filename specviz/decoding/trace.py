@@ -1,0 +1,288 @@
+"""What a run leaves behind: frozen values that describe every round completely.
+
+Everything the interface shows is read from these values. They hold the scalars computed on the full
+distributions, and tables for the tokens worth drawing; `codec` turns them into files and back.
+
+Terms (p is the target's distribution, q the draft's, as in Leviathan et al., arXiv 2211.17192):
+
+proposed   a draft token before judgement
+accepted   a draft token that was kept
+rejected   the first draft token of a round that was refused
+discarded  the draft tokens after the rejected one
+corrected  the token drawn from the residual max(0, p - q) after a rejection
+bonus      the token drawn from the target's last row when every draft token was accepted
+committed  accepted tokens and the corrected or bonus one, after cutting at EOS, stop string or limit
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from specviz.decoding.sampling import SamplingConfig
+
+State = Literal["accepted", "rejected", "discarded", "bonus", "unused"]
+Outcome = Literal["corrected", "bonus"]
+Finish = Literal["eos", "stop", "length", "context"]
+Removed = Literal["", "banned", "top-k", "top-p", "min-p", "greedy", "vocabulary"]
+
+UNIT = {"range": (0.0, 1.0)}
+# A probability or a sum of probabilities: rounding may carry a float64 sum slightly above one.
+MASS = {"range": (0.0, 1.0 + 1e-6)}
+COUNT = {"range": (0, 10_000_000)}
+SECONDS = {"range": (0.0, 1e7)}
+
+
+@dataclass(frozen=True, slots=True)
+class TokenText:
+    """A token as its bytes, which need not be whole characters.
+
+    Attributes:
+        data: the exact bytes that the token stands for.
+        special: True for control tokens (end of text, chat markers), which are not text.
+    """
+
+    data: bytes
+    special: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The tokens worth drawing at one position, as columns of equal length.
+
+    It is the union of the leading tokens by p, by q and by residual with the tokens drawn, sorted by
+    falling p, then falling q, then id. The residual of a row is max(0, p - q).
+
+    Attributes:
+        ids: token ids.
+        p, q: effective probabilities of target and draft (q is 0 throughout the bonus row).
+        target_logits, draft_logits: raw logits before any control; None where the model has none.
+        target_removed, draft_removed: the control that took the token's probability, "" if none did.
+    """
+
+    ids: tuple[int, ...]
+    p: tuple[float, ...] = field(metadata=MASS)
+    q: tuple[float, ...] = field(metadata=MASS)
+    target_logits: tuple[float | None, ...]
+    draft_logits: tuple[float | None, ...]
+    target_removed: tuple[Removed, ...]
+    draft_removed: tuple[Removed, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The mass of the tokens outside the table, split by the sign of p - q.
+
+    The split keeps the residual of the rest exact: it is ``p_over - q_over``.
+
+    Attributes:
+        count: number of tokens outside the table.
+        p_over, q_over: mass of p and of q on those with p > q.
+        p_under, q_under: mass of p and of q on those with p <= q.
+    """
+
+    count: int = field(metadata=COUNT)
+    p_over: float = field(metadata=MASS)
+    q_over: float = field(metadata=MASS)
+    p_under: float = field(metadata=MASS)
+    q_under: float = field(metadata=MASS)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """One row of a round: a draft token and its judgement, or the bonus row that has no draft token.
+
+    Attributes:
+        state: what became of the row. "unused" is a bonus row behind a rejection.
+        token: the draft token; None in the bonus row.
+        p, q: probability of that token under target and draft; None in the bonus row.
+        u: the uniform of the accept stream, drawn for every row, used or not; None if not recorded.
+        draft_u: the uniform that drew the token from q; None for a deterministic drafter.
+        p_rank, q_rank: 1 + number of tokens with a larger probability; None in the bonus row.
+        beta: sum of min(p, q), the probability that a token drawn from q is accepted here.
+        residual_mass: sum of max(0, p - q), equal to 1 - beta up to rounding.
+        kl: KL(p || q) in nats; None where it is infinite (p has mass where q has none).
+        p_entropy, q_entropy: Shannon entropies in nats.
+        target_logsumexp, draft_logsumexp: log of the sum of exp of the logits that the probabilities
+            were normalised with, after all controls; None at temperature 0 or without logits.
+        table, rest: the tokens worth drawing, and the mass of all others.
+    """
+
+    state: State
+    token: int | None
+    p: float | None = field(metadata=MASS)
+    q: float | None = field(metadata=MASS)
+    u: float | None = field(metadata=UNIT)
+    draft_u: float | None = field(metadata=UNIT)
+    p_rank: int | None
+    q_rank: int | None
+    beta: float | None = field(metadata=MASS)
+    residual_mass: float | None = field(metadata=MASS)
+    kl: float | None
+    p_entropy: float
+    q_entropy: float | None
+    target_logsumexp: float | None
+    draft_logsumexp: float | None
+    table: Table
+    rest: Rest
+
+    @property
+    def tv(self) -> float | None:
+        """Total variation distance between p and q, 1 - beta."""
+        return None if self.beta is None else 1.0 - self.beta
+
+    @property
+    def accept_probability(self) -> float | None:
+        """min(1, p/q) of the draft token; None in the bonus row."""
+        return None if self.p is None or self.q is None else min(1.0, self.p / self.q)
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStep:
+    """How one model's cache moved in a round, in positions.
+
+    Attributes:
+        before: cached when the round began.
+        fed: positions computed during the round.
+        kept: cached after the cut; ``before + fed - kept`` were cut.
+    """
+
+    before: int = field(metadata=COUNT)
+    fed: int = field(metadata=COUNT)
+    kept: int = field(metadata=COUNT)
+
+    @property
+    def cut(self) -> int:
+        return self.before + self.fed - self.kept
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One draft block and one target pass.
+
+    Attributes:
+        number: 1 for the first round.
+        start: committed tokens, prompt included, when the round began.
+        positions: K drafted rows and the bonus row, K + 1 in all.
+        accepted: how many draft tokens the verifier kept (*verified*, before any cut).
+        outcome: whether `token` was drawn from the residual or is the bonus.
+        token: the corrected or bonus token.
+        correct_u: the uniform that drew it; None if not recorded.
+        residual_empty: True if rounding left no residual mass and the token came from p instead.
+        committed: the tokens this round added to the text (*emitted*, after the cut).
+        finish: why the run ended with this round, or None.
+        verifier: name of the rule that judged it; "exact" is the correct one.
+        target_cache, draft_cache: cache movements; None for a drafter without a cache.
+        draft_seconds, verify_seconds, other_seconds: wall time of drafting (model passes and draws),
+            of the target's pass, and of everything else in the round.
+    """
+
+    number: int = field(metadata={"range": (1, 10_000_000)})
+    start: int = field(metadata=COUNT)
+    positions: tuple[Position, ...]
+    accepted: int = field(metadata=COUNT)
+    outcome: Outcome
+    token: int
+    correct_u: float | None = field(metadata=UNIT)
+    residual_empty: bool
+    committed: tuple[int, ...]
+    finish: Finish | None
+    verifier: str
+    target_cache: CacheStep
+    draft_cache: CacheStep | None
+    draft_seconds: float = field(metadata=SECONDS)
+    verify_seconds: float = field(metadata=SECONDS)
+    other_seconds: float = field(metadata=SECONDS)
+
+    @property
+    def k(self) -> int:
+        """Number of draft tokens in this round."""
+        return len(self.positions) - 1
+
+    @property
+    def draft_tokens(self) -> tuple[int, ...]:
+        return tuple(row.token for row in self.positions if row.token is not None)
+
+    @property
+    def seconds(self) -> float:
+        return self.draft_seconds + self.verify_seconds + self.other_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What a model is and where it runs, as shown beside every result."""
+
+    name: str
+    parameters: int = field(metadata={"range": (0, 10**14)})
+    device: str
+    dtype: str
+    layers: int = field(metadata=COUNT)
+    vocab_size: int = field(metadata=COUNT)
+
+
+@dataclass(frozen=True, slots=True)
+class PairInfo:
+    """The target and the draft of a run.
+
+    Attributes:
+        name: the name the pair was loaded by.
+        target: the target model.
+        draft: the draft model; None for a drafter without a model of its own.
+        vocab_size: real ids of the target's tokenizer; wider logits are cut to it.
+        draft_vocab_size: ids that the draft can propose (a trimmed head has fewer).
+        fingerprint: identifies the target's weights; "" if unknown.
+    """
+
+    name: str
+    target: ModelInfo
+    draft: ModelInfo | None
+    vocab_size: int = field(metadata=COUNT)
+    draft_vocab_size: int = field(metadata=COUNT)
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A whole run: its recipe, its rounds, and the text of every token it mentions.
+
+    Attributes:
+        prompt, chat: the prompt as typed, and whether the chat template was put around it.
+        prompt_ids: the tokens the run started from.
+        pair: the models.
+        drafter: kind of drafter ("model", "ngram", ...).
+        k: draft tokens asked for in a round (rounds near a limit draft fewer).
+        sampling, draft_sampling: the controls of target and draft.
+        seed, max_new_tokens, stop: the rest of the recipe.
+        rounds: the rounds so far.
+        tokens: bytes of every token id that occurs in the trace.
+        created: ISO 8601 time of recording.
+        error: why the run broke off, or "".
+    """
+
+    prompt: str
+    chat: bool
+    prompt_ids: tuple[int, ...]
+    pair: PairInfo
+    drafter: str
+    k: int = field(metadata={"range": (0, 1000)})
+    sampling: SamplingConfig
+    draft_sampling: SamplingConfig
+    seed: int
+    max_new_tokens: int = field(metadata=COUNT)
+    stop: tuple[str, ...]
+    rounds: tuple[Round, ...]
+    tokens: dict[int, TokenText]
+    created: str
+    error: str = ""
+
+    @property
+    def output_ids(self) -> tuple[int, ...]:
+        """Tokens committed after the prompt."""
+        return tuple(token for round in self.rounds for token in round.committed)
+
+    @property
+    def finish(self) -> Finish | None:
+        return self.rounds[-1].finish if self.rounds else None
+
+    def text(self, ids: tuple[int, ...]) -> str:
+        """The text of `ids`; bytes that form no character become U+FFFD, special tokens vanish."""
+        parts = (self.tokens[i] for i in ids if i in self.tokens)
+        return b"".join(t.data for t in parts if not t.special).decode("utf-8", errors="replace")
