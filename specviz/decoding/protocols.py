@@ -43,9 +43,7 @@ class LanguageModel(Protocol):
 
     def new_cache(self) -> Cache: ...
 
-    def forward(
-        self, tokens: Sequence[int], cache: Cache, rows: int, features: bool = False
-    ) -> ModelOutput:
+    def forward(self, tokens: Sequence[int], cache: Cache, rows: int, features: bool = False) -> ModelOutput:
         """Feed `tokens` behind what `cache` holds; return the logits of the last `rows` of them."""
 
 

@@ -199,4 +199,3 @@ def _greedy(scores: np.ndarray, removed: np.ndarray | None) -> Effective:
         removed = np.zeros(scores.shape, dtype=np.uint8)
     removed[(probs == 0.0) & (removed == 0)] = REMOVED.index("greedy")
     return Effective(probs, removed, np.full(len(scores), np.nan))
-

@@ -28,6 +28,7 @@ UNIT = {"range": (0.0, 1.0)}
 # A probability or a sum of probabilities: rounding may carry a float64 sum slightly above one.
 MASS = {"range": (0.0, 1.0 + 1e-6)}
 COUNT = {"range": (0, 10_000_000)}
+TOKEN_ID = COUNT
 SECONDS = {"range": (0.0, 1e7)}
 
 
@@ -58,7 +59,7 @@ class Table:
         target_removed, draft_removed: the control that took the token's probability, "" if none did.
     """
 
-    ids: tuple[int, ...]
+    ids: tuple[int, ...] = field(metadata=TOKEN_ID)
     p: tuple[float, ...] = field(metadata=MASS)
     q: tuple[float, ...] = field(metadata=MASS)
     target_logits: tuple[float | None, ...]
@@ -107,13 +108,13 @@ class Position:
     """
 
     state: State
-    token: int | None
+    token: int | None = field(metadata=TOKEN_ID)
     p: float | None = field(metadata=MASS)
     q: float | None = field(metadata=MASS)
     u: float | None = field(metadata=UNIT)
     draft_u: float | None = field(metadata=UNIT)
-    p_rank: int | None
-    q_rank: int | None
+    p_rank: int | None = field(metadata=COUNT)
+    q_rank: int | None = field(metadata=COUNT)
     beta: float | None = field(metadata=MASS)
     residual_mass: float | None = field(metadata=MASS)
     kl: float | None
@@ -180,10 +181,10 @@ class Round:
     positions: tuple[Position, ...]
     accepted: int = field(metadata=COUNT)
     outcome: Outcome
-    token: int
+    token: int = field(metadata=TOKEN_ID)
     correct_u: float | None = field(metadata=UNIT)
     residual_empty: bool
-    committed: tuple[int, ...]
+    committed: tuple[int, ...] = field(metadata=TOKEN_ID)
     finish: Finish | None
     verifier: str
     target_cache: CacheStep
@@ -259,13 +260,13 @@ class Trace:
 
     prompt: str
     chat: bool
-    prompt_ids: tuple[int, ...]
+    prompt_ids: tuple[int, ...] = field(metadata=TOKEN_ID)
     pair: PairInfo
     drafter: str
     k: int = field(metadata={"range": (0, 1000)})
     sampling: SamplingConfig
     draft_sampling: SamplingConfig
-    seed: int
+    seed: int = field(metadata={"range": (0, 2**64 - 1)})
     max_new_tokens: int = field(metadata=COUNT)
     stop: tuple[str, ...]
     rounds: tuple[Round, ...]

@@ -22,9 +22,7 @@ class NgramDrafter:
     cache = None
     context_length = None
 
-    def __init__(
-        self, pair: Pair, sampling: SamplingConfig, *, smallest: int = 1, largest: int = 4
-    ) -> None:
+    def __init__(self, pair: Pair, sampling: SamplingConfig, *, smallest: int = 1, largest: int = 4) -> None:
         if not 1 <= smallest <= largest:
             raise ValueError(f"n-gram sizes must satisfy 1 ≤ smallest ≤ largest, not {smallest}, {largest}")
         self.vocab_size = pair.vocab_size
