@@ -1,0 +1,153 @@
+"""Transformers models behind the engine's `LanguageModel` protocol."""
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from specviz.decoding import cache as caches
+from specviz.decoding.cache import Cache
+from specviz.decoding.protocols import ModelOutput
+from specviz.decoding.trace import ModelInfo
+from specviz.models.errors import LoadError
+
+# A model whose config names no limit is taken to have none.
+NO_LIMIT = 10_000_000
+
+
+class TransformersModel:
+    """A causal model of transformers; see `specviz.decoding.protocols.LanguageModel`.
+
+    Args:
+        model: a transformers causal model in eval mode, on one device.
+        name: shown in errors and results.
+        vocab_size: V. Logits beyond it are cut; ids that the model has no logit for are not available.
+        known: sorted ids below V that may be emitted; None for all. Padded rows stand for no token.
+    """
+
+    def __init__(self, model: Any, name: str, vocab_size: int, known: np.ndarray | None = None) -> None:
+        self.model = model
+        self.name = name
+        self.vocab_size = vocab_size
+        config = model.config.get_text_config()
+        self.context_length = getattr(config, "max_position_embeddings", None) or NO_LIMIT
+        self.device = model.device
+        self.dtype = str(model.dtype).removeprefix("torch.")
+        self.tolerance = rounding_tolerance(self.dtype, self.device.type)
+        self.forward_seconds = 0.0
+        self.width = self._width()
+        ids = np.arange(vocab_size) if known is None else known
+        ids = ids[ids < self.width]
+        self.available: np.ndarray | None = None if len(ids) == vocab_size else ids
+
+    def _width(self) -> int:
+        return int(self.model.get_output_embeddings().weight.shape[0])
+
+    def new_cache(self) -> Cache:
+        from transformers import DynamicCache
+
+        # Without a config every layer keeps all its positions, those of sliding windows included (the
+        # mask still applies the window), so that any layer can be cut anywhere.
+        return DynamicCache()
+
+    def forward(self, tokens: Sequence[int], cache: Cache, rows: int, features: bool = False) -> ModelOutput:
+        """Feed `tokens` behind what `cache` holds; return the logits of the last `rows` of them."""
+        import torch
+
+        began = perf_counter()
+        with torch.inference_mode():
+            fed = torch.tensor([list(tokens)], device=self.device)
+            logits, states = self._pass(fed, cache, rows, features)
+            # Half precision goes to float32 before anything is computed from it.
+            output = ModelOutput(self._spread(logits.float().cpu().numpy()), states)
+        self.forward_seconds += perf_counter() - began
+        return output
+
+    def _pass(self, fed: Any, cache: Cache, rows: int, features: bool) -> tuple[Any, Any]:
+        """Logits (rows, width) and, if asked for, hidden states (fed, hidden) after the final norm."""
+        out = self.model(fed, cache=cache, use_cache=True, logits_to_keep=rows, output_hidden_states=features)
+        return out.logits[0], out.hidden_states[-1][0] if features else None
+
+    def _spread(self, logits: np.ndarray) -> np.ndarray:
+        """(rows, width) to (rows, V); what the model cannot emit is -inf."""
+        missing = self.vocab_size - logits.shape[1]
+        if missing <= 0:
+            return logits[:, : self.vocab_size]
+        return np.pad(logits, ((0, 0), (0, missing)), constant_values=-np.inf)
+
+    def info(self) -> ModelInfo:
+        return ModelInfo(
+            name=self.name,
+            parameters=sum(p.numel() for p in self.model.parameters()),
+            device=str(self.device),
+            dtype=self.dtype,
+            layers=self.model.config.get_text_config().num_hidden_layers,
+            vocab_size=self.width,
+        )
+
+
+class TrimmedDraft(TransformersModel):
+    """A draft that shares the target's embedding and predicts some of its ids only; q is 0 elsewhere.
+
+    Args:
+        model: a transformers base model (no head) whose embedding is the target's.
+        head: (len(ids), hidden) the target's head rows of `ids`, on the model's device.
+        ids: sorted ids that the draft can emit.
+        own_parameters: parameters that are not the target's.
+    """
+
+    def __init__(
+        self, model: Any, head: Any, ids: np.ndarray, name: str, vocab_size: int, own_parameters: int
+    ) -> None:
+        self.head = head
+        super().__init__(model, name, vocab_size)
+        self.available = ids
+        self.own_parameters = own_parameters
+
+    def _width(self) -> int:
+        return len(self.head)
+
+    def _pass(self, fed: Any, cache: Cache, rows: int, features: bool) -> tuple[Any, Any]:
+        states = self.model(fed, cache=cache, use_cache=True).last_hidden_state[0]
+        return states[-rows:] @ self.head.T, states if features else None
+
+    def _spread(self, logits: np.ndarray) -> np.ndarray:
+        spread = np.full((len(logits), self.vocab_size), -np.inf, dtype=np.float32)
+        spread[:, self.available] = logits
+        return spread
+
+    def info(self) -> ModelInfo:
+        info = super().info()
+        return ModelInfo(
+            info.name, self.own_parameters, info.device, info.dtype, info.layers, info.vocab_size
+        )
+
+
+def rounding_tolerance(dtype: str, device: str) -> float:
+    """Largest logit difference that rounding explains between a cached and an uncached pass."""
+    if dtype == "float32":
+        return 1e-3
+    return 2.0 if dtype == "bfloat16" else 0.25
+
+
+def require_rollback(model: TransformersModel) -> None:
+    """Feed one token and refuse a model whose cache cannot be cut.
+
+    Raises:
+        LoadError: with the reason.
+    """
+    from transformers import DynamicCache
+
+    # Made from the config, the cache has the kinds of layer that the model really keeps.
+    try:
+        cache = DynamicCache(config=model.model.config)
+        model.forward([0], cache, rows=1)
+        caches.require_cuttable(cache, model.name)
+        cache = model.new_cache()
+        model.forward([0], cache, rows=1)
+        caches.require_cuttable(cache, model.name)
+    except caches.UncuttableCache as error:
+        raise LoadError(str(error)) from error
+    if caches.length(cache) != 1:
+        raise LoadError(f"{model.name} does not fill a key-value cache, so it cannot be rolled back")

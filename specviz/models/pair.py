@@ -1,0 +1,144 @@
+"""Pairs of target and draft: loading them, and what the engine asks of them."""
+
+import gc
+from typing import Any
+
+import numpy as np
+
+from specviz.decoding.trace import PairInfo, TokenText
+from specviz.models import builtin, sources
+from specviz.models.compatibility import Compatibility, compatibility
+from specviz.models.drafts import model_draft
+from specviz.models.errors import IncompatiblePair, LoadError
+from specviz.models.language_model import TransformersModel, require_rollback
+from specviz.models.progress import Progress, Report, silent
+from specviz.models.prompts import PromptEncoder
+from specviz.models.tokens import TokenTexts, special_ids
+
+BUILT_IN = "built-in"
+
+
+class LoadedPair:
+    """A target, perhaps with a draft model; see `specviz.decoding.protocols.Pair`.
+
+    Args:
+        name: the name it was loaded by.
+        target, draft: models whose logits have one width, V.
+        tokenizer: the target's.
+        fingerprint: identifies the target's weights.
+        compatibility: how the two tokenizers compare; None for a draft without one of its own.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        target: TransformersModel,
+        draft: TransformersModel | None,
+        tokenizer: Any,
+        fingerprint: str = "",
+        compatibility: Compatibility | None = None,
+    ) -> None:
+        self.target = target
+        self.draft = draft
+        self.tokenizer = tokenizer
+        self.vocab_size = target.vocab_size
+        self.compatibility = compatibility
+        self.eos_ids = eos_ids(target.model, tokenizer)
+        self.special_ids = special_ids(tokenizer)
+        self.prompts = PromptEncoder(tokenizer)
+        self.info = PairInfo(
+            name=name,
+            target=target.info(),
+            draft=draft.info() if draft else None,
+            vocab_size=self.vocab_size,
+            draft_vocab_size=_emittable(draft) if draft else self.vocab_size,
+            fingerprint=fingerprint,
+        )
+        self._texts = TokenTexts(tokenizer)
+
+    def encode(self, prompt: str, chat: bool) -> list[int]:
+        """Token ids of a prompt, with exactly one BOS where the model wants one.
+
+        The text of a control token in `prompt` stays text. An empty plain prompt is the BOS alone, or
+        nothing if the tokenizer has none.
+
+        Raises:
+            ValueError: if `chat` is asked for and the model has no chat template that takes one message.
+        """
+        return self.prompts.chat(prompt) if chat else self.prompts.plain(prompt)
+
+    def token_text(self, token: int) -> TokenText:
+        """The exact bytes of a token id."""
+        return self._texts(token)
+
+
+def load_pair(
+    target: str = BUILT_IN,
+    draft: str | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    draft_device: str | None = None,
+    progress: Report | None = None,
+) -> LoadedPair:
+    """Load a target and its draft.
+
+    Args:
+        target: "built-in", a hub id, or a local folder in transformers' format with safetensors weights.
+        draft: likewise. None means the draft that ships with the built-in target, and no draft model
+            beside any other target.
+        device: "cpu", "cuda", "cuda:1", "mps"; None chooses CUDA, then MPS, then the CPU.
+        dtype: "float32", "bfloat16" or "float16"; None means bfloat16 on CUDA, else float32: MPS and CPU
+            gain little from less, and float16 overflows in models that were trained in bfloat16.
+        draft_device: where the draft runs, if not beside the target.
+        progress: told about every step, from this thread.
+
+    Raises:
+        FetchError: if the built-in target cannot be fetched.
+        IncompatiblePair: if the tokenizers differ.
+        LoadError: for anything else that stands in the way, with what was tried.
+    """
+    report = progress or silent
+    place = sources.place(device, dtype)
+    loaded = sources.load(target, place, report)
+    width = loaded.vocab_size
+    known = loaded.known_ids()
+    target_model = TransformersModel(loaded.model, loaded.name, width, known)
+    require_rollback(target_model)
+    name = target
+    draft_model: TransformersModel | None = None
+    report_on: Compatibility | None = None
+    if draft is None and target == BUILT_IN:
+        if draft_device is not None:
+            raise LoadError("the built-in draft shares the target's embedding and runs on its device")
+        report(Progress("loading the draft", 0, 0))
+        draft_model = model_draft(target_model, loaded.fingerprint)
+    elif draft is not None:
+        name = f"{target} + {draft}"
+        draft_place = sources.place(draft_device or device, dtype)
+        same = loaded.is_from(draft, draft_place)
+        other = loaded if same else sources.load(draft, draft_place, report)
+        report_on = compatibility(loaded.tokenizer, other.tokenizer, loaded.width, other.width)
+        if not report_on.ok:
+            raise IncompatiblePair(f"{target} and {draft} cannot work together: {report_on}")
+        shared = np.intersect1d(known, other.known_ids())
+        draft_model = TransformersModel(other.model, other.name, width, shared)
+        require_rollback(draft_model)
+    pair = LoadedPair(name, target_model, draft_model, loaded.tokenizer, loaded.fingerprint, report_on)
+    # Streamlit collects garbage after every rerun. The models' few hundred thousand objects live as long
+    # as the process, and looking at them each time would cost a fifth of a second.
+    gc.collect()
+    gc.freeze()
+    return pair
+
+
+def eos_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    """Every id that ends a text: from the generation config, the model's config and the tokenizer."""
+    found: set[int] = set()
+    for source in (getattr(model, "generation_config", None), model.config, tokenizer):
+        ids = getattr(source, "eos_token_id", None)
+        found |= set(ids) if isinstance(ids, list | tuple) else {ids} - {None}
+    return frozenset(found)
+
+
+def _emittable(model: TransformersModel) -> int:
+    return model.vocab_size if model.available is None else len(model.available)
