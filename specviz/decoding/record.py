@@ -47,7 +47,7 @@ def positions(
             drawn.append(verdict.token)
         result.append(
             Position(
-                state=_state(row, k, verdict),
+                state=state_of(row, k, verdict.accepted),
                 token=token,
                 p=None if token is None else float(p[row, token]),
                 q=None if token is None else float(q[row, token]),
@@ -70,12 +70,13 @@ def positions(
     return tuple(result)
 
 
-def _state(row: int, k: int, verdict: Verdict) -> State:
+def state_of(row: int, k: int, accepted: int) -> State:
+    """What becomes of row `row` (from 0) of a round that drafted `k` tokens and kept `accepted`."""
     if row == k:
-        return "bonus" if verdict.outcome == "bonus" else "unused"
-    if row < verdict.accepted:
+        return "bonus" if accepted == k else "unused"
+    if row < accepted:
         return "accepted"
-    return "rejected" if row == verdict.accepted else "discarded"
+    return "rejected" if row == accepted else "discarded"
 
 
 def _rank(probs: np.ndarray, token: int) -> int:
