@@ -37,6 +37,7 @@ def positions(
     excess = np.maximum(p[:k] - q, 0.0)
     excess_mass = excess.sum(axis=1)
     p_entropy, q_entropy = _entropy(p), _entropy(q)
+    p_root = np.sqrt(p)
     divergence = _kl(p[:k], q, p_entropy[:k])
     result = []
     for row in range(k + 1):
@@ -60,6 +61,8 @@ def positions(
                 kl=divergence[row] if drafted else None,
                 p_entropy=float(p_entropy[row]),
                 q_entropy=float(q_entropy[row]) if drafted else None,
+                p_root_sum=float(p_root[row].sum()),
+                p_sesqui_sum=float(p[row] @ p_root[row]),
                 target_logsumexp=_finite(target.logsumexp[row]),
                 draft_logsumexp=_finite(proposal.logsumexp[row])
                 if drafted and proposal.logsumexp is not None

@@ -102,6 +102,8 @@ class Position:
         residual_mass: sum of max(0, p - q), equal to 1 - beta up to rounding.
         kl: KL(p || q) in nats; None where it is infinite (p has mass where q has none).
         p_entropy, q_entropy: Shannon entropies in nats.
+        p_root_sum, p_sesqui_sum: sums of p^(1/2) and of p^(3/2) over the vocabulary. They normalise p
+            flattened to temperature 2 and sharpened to temperature 2/3, against which a run is tested.
         target_logsumexp, draft_logsumexp: log of the sum of exp of the logits that the probabilities
             were normalised with, after all controls; None at temperature 0 or without logits.
         table, rest: the tokens worth drawing, and the mass of all others.
@@ -120,6 +122,8 @@ class Position:
     kl: float | None
     p_entropy: float
     q_entropy: float | None
+    p_root_sum: float = field(metadata={"range": (0.0, 1e4)})
+    p_sesqui_sum: float = field(metadata=MASS)
     target_logsumexp: float | None
     draft_logsumexp: float | None
     table: Table
