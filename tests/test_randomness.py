@@ -89,4 +89,21 @@ def test_weights_without_a_law_are_refused(weights):
 
 def test_heaviest_breaks_ties_by_id():
     assert heaviest(np.array([1.0, 2.0, 2.0, 1.0, 3.0]), 4).tolist() == [4, 1, 2, 0]
-    assert heaviest(np.array([1.0, 2.0]), 5).tolist() == [1, 0]
+    assert heaviest(np.array([1.0, 2.0, 0.0]), 5).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("shape", ["smooth", "ties", "sparse", "one-hot"])
+def test_heaviest_agrees_with_a_full_sort(shape):
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        weights = rng.random(5000)
+        if shape == "ties":
+            weights = np.floor(weights * 5)
+        elif shape == "sparse":
+            weights *= rng.random(5000) < 0.004
+        elif shape == "one-hot":
+            weights = np.eye(1, 5000, rng.integers(5000))[0]
+        full = np.argsort(-weights, kind="stable")
+        full = full[weights[full] > 0]
+        for count in (1, 8, 64, 2048, 5000):
+            assert heaviest(weights, count).tolist() == full[:count].tolist()

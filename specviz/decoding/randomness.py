@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 DRAFT, ACCEPT, CORRECT = range(3)
-LEADING = 64
+FEW = (64, 2048)
 
 
 class RoundRandomness(Protocol):
@@ -113,22 +113,22 @@ def inverse_cdf(weights: np.ndarray, u: float) -> int:
     if not 0.0 < total < np.inf:
         raise ValueError(f"cannot draw from weights that sum to {total}")
     goal = u * total
-    ids = heaviest(weights, LEADING)
-    cumulative = np.cumsum(weights[ids])
-    if not goal < cumulative[-1]:
-        ids = np.argsort(-weights, kind="stable")
+    for count in (*FEW, len(weights)):  # most draws fall on few tokens; sorting all takes milliseconds
+        ids = heaviest(weights, count)
         cumulative = np.cumsum(weights[ids])
-        # Rounding can leave the last cumulative sum just below the goal.
-        last = int(np.count_nonzero(weights)) - 1
-        return int(ids[min(int(np.searchsorted(cumulative, goal, side="right")), last)])
-    return int(ids[np.searchsorted(cumulative, goal, side="right")])
+        if goal < cumulative[-1]:
+            return int(ids[np.searchsorted(cumulative, goal, side="right")])
+    return int(ids[-1])  # rounding left the last sum at or below the goal
 
 
 def heaviest(weights: np.ndarray, count: int) -> np.ndarray:
-    """Ids of the `count` largest weights in falling order, ties by lower id. Shape (min(count, V),)."""
-    if count >= len(weights):
-        return np.argsort(-weights, kind="stable")
-    # Everything at least as heavy as the count-th largest; ties at the border are cut by id.
-    border = np.partition(weights, len(weights) - count)[len(weights) - count]
-    ids = np.flatnonzero(weights >= border)
+    """Ids of the at most `count` largest positive weights, in falling order, ties by lower id."""
+    blocks = 8 * count
+    floor = 0.0
+    if blocks < len(weights):
+        # At least `count` weights reach the count-th largest of the blocks' maxima, so none of the
+        # leading ones lies below it. (numpy's partition is slow on rows that are mostly zeros.)
+        maxima = np.maximum.reduceat(weights, np.arange(0, len(weights), -(-len(weights) // blocks)))
+        floor = np.sort(maxima)[-count]
+    ids = np.flatnonzero(weights >= floor) if floor > 0.0 else np.flatnonzero(weights)
     return ids[np.argsort(-weights[ids], kind="stable")][:count]

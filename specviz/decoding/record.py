@@ -157,12 +157,13 @@ def _rest(p: np.ndarray, q: np.ndarray | None, ids: np.ndarray) -> Rest:
     others[ids] = False
     if q is None:
         return Rest(len(p) - len(ids), float(p[others].sum()), 0.0, 0.0, 0.0)
-    over = others & (p > q)
-    under = others & ~over
+    # Products with 0/1 weights: several times faster than picking elements by a mask.
+    over = (others & (p > q)).astype(np.float64)
+    under = others - over
     return Rest(
         count=len(p) - len(ids),
-        p_over=float(p[over].sum()),
-        q_over=float(q[over].sum()),
-        p_under=float(p[under].sum()),
-        q_under=float(q[under].sum()),
+        p_over=float((p * over).sum()),
+        q_over=float((q * over).sum()),
+        p_under=float((p * under).sum()),
+        q_under=float((q * under).sum()),
     )

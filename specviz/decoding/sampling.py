@@ -7,12 +7,9 @@ each with its own controls; the law of the output is the target's.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    import torch
 
 # What took a token's probability, by code. "vocabulary" marks tokens that a trimmed or narrower draft
 # cannot propose.
@@ -106,7 +103,7 @@ def effective_probs(
         ValueError: if every token is banned.
     """
     scores, removed = _available_scores(logits, available)
-    scores, removed = _apply(_processors(sampling), scores, removed, prefixes)
+    scores, removed = _apply(sampling, scores, removed, prefixes)
     highest = scores.max(axis=1, keepdims=True)
     if not np.isfinite(highest).all():
         raise ValueError("every token is banned: no distribution is left")
@@ -136,15 +133,39 @@ def _available_scores(
     return scores, removed
 
 
-def _processors(sampling: SamplingConfig) -> list[tuple[str, object]]:
-    """The active controls in order, each with the reason it gives to tokens that it removes."""
+def _apply(
+    sampling: SamplingConfig,
+    scores: np.ndarray,
+    removed: np.ndarray | None,
+    prefixes: Sequence[Sequence[int]],
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """The scores after all controls, and which control removed which token."""
     if sampling in (SamplingConfig(), SamplingConfig(temperature=0.0)):
-        return []  # nothing to do, and no reason to import transformers
+        return scores, removed  # nothing to do, and no reason to import transformers
+    import torch
+    from transformers.generation.logits_process import RepetitionPenaltyLogitsProcessor
+
+    tensor = torch.from_numpy(scores)
+    if sampling.repetition_penalty != 1.0:
+        # Rows have prefixes of different lengths, and the penalty depends on them.
+        penalty = RepetitionPenaltyLogitsProcessor(float(sampling.repetition_penalty))
+        rows = zip(prefixes, tensor.split(1), strict=True)
+        tensor = torch.cat([penalty(torch.tensor([list(prefix)]), row) for prefix, row in rows])
+    for reason, processor in _processors(sampling):
+        tensor = processor(None, tensor)
+        if reason:
+            if removed is None:
+                removed = np.zeros(scores.shape, dtype=np.uint8)
+            gone = torch.isneginf(tensor).numpy() & (removed == 0)
+            removed[gone] = REMOVED.index(reason)
+    return tensor.numpy(), removed
+
+
+def _processors(sampling: SamplingConfig) -> list[tuple[str, Any]]:
+    """The active controls that look at a row alone, in order, with the reason each gives for removals."""
     from transformers.generation import logits_process as hf
 
-    active: list[tuple[str, object]] = []
-    if sampling.repetition_penalty != 1.0:
-        active.append(("", hf.RepetitionPenaltyLogitsProcessor(float(sampling.repetition_penalty))))
+    active: list[tuple[str, Any]] = []
     if sampling.banned:
         active.append(("banned", hf.SuppressTokensLogitsProcessor(sampling.banned)))
     if sampling.greedy:
@@ -158,36 +179,6 @@ def _processors(sampling: SamplingConfig) -> list[tuple[str, object]]:
     if sampling.min_p:
         active.append(("min-p", hf.MinPLogitsWarper(sampling.min_p)))
     return active
-
-
-def _apply(
-    processors: list,
-    scores: np.ndarray,
-    removed: np.ndarray | None,
-    prefixes: Sequence[Sequence[int]],
-) -> tuple[np.ndarray, np.ndarray | None]:
-    if not processors:
-        return scores, removed
-    import torch
-
-    tensor: torch.Tensor = torch.from_numpy(scores)
-    for reason, processor in processors:
-        tensor = torch.cat(
-            # Rows have prefixes of different lengths, and the penalty depends on them.
-            [processor(_ids(prefix), row) for prefix, row in zip(prefixes, tensor.split(1), strict=True)]
-        )
-        if reason:
-            if removed is None:
-                removed = np.zeros(scores.shape, dtype=np.uint8)
-            gone = torch.isneginf(tensor).numpy() & (removed == 0)
-            removed[gone] = REMOVED.index(reason)
-    return tensor.numpy(), removed
-
-
-def _ids(prefix: Sequence[int]) -> "torch.Tensor":
-    import torch
-
-    return torch.tensor([list(prefix)], dtype=torch.long)
 
 
 def _greedy(scores: np.ndarray, removed: np.ndarray | None) -> Effective:
