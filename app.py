@@ -1,0 +1,9 @@
+"""Page configuration and navigation. Start with: streamlit run app.py"""
+
+import streamlit as st
+
+from specviz.ui import frame
+
+st.set_page_config(page_title="SpecViz", page_icon=":material/speed:", layout="wide")
+frame.enter()
+st.navigation(frame.pages(), position="top").run()

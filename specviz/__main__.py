@@ -1,0 +1,29 @@
+"""The command line: python -m specviz COMMAND. Errors are one clear line and a non-zero exit."""
+
+import argparse
+import importlib
+import sys
+
+import specviz
+from specviz.models.errors import LoadError
+
+COMMANDS = ("trace", "fetch")
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m specviz", description=specviz.__doc__)
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name in COMMANDS:
+        importlib.import_module(f"specviz.cli.{name}").add_parser(subparsers)
+    args = parser.parse_args(argv)
+    try:
+        return args.run(args)
+    except KeyboardInterrupt:
+        return 130
+    except (LoadError, ValueError, RuntimeError, OSError) as error:
+        print(f"specviz: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

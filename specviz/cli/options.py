@@ -1,0 +1,88 @@
+"""Options that several commands share, and how they become a pair and a run."""
+
+import argparse
+import sys
+from collections.abc import Callable
+
+from specviz.decoding.sampling import SamplingConfig
+from specviz.models.progress import Progress
+
+GLYPHS = {"accepted": "✓", "rejected": "✗", "discarded": "┄", "corrected": "↻", "bonus": "+"}
+# The standard terminal colours nearest to those of the app; the glyph says the same without colour.
+COLOURS = {"accepted": 32, "rejected": 31, "discarded": 90, "corrected": 33, "bonus": 36}
+
+
+def add_pair_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("models")
+    group.add_argument("--target", default="built-in", help="built-in, a hub id or a local folder")
+    group.add_argument("--draft", help="likewise; the built-in target brings its own")
+    group.add_argument("--device", help="cpu, cuda, cuda:1, mps (default: the fastest there is)")
+    group.add_argument("--draft-device", help="device of the draft, if not the target's")
+    group.add_argument("--dtype", choices=["float32", "bfloat16", "float16"])
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--prompt", required=True)
+    parser.add_argument("--chat", action="store_true", help="put the chat template around the prompt")
+    parser.add_argument("--drafter", default="model", help="kind of drafter (default: model)")
+    parser.add_argument("-k", type=int, default=4, help="draft tokens a round (default: 4)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--max-new-tokens", type=int, default=48)
+    parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help="may be repeated")
+    group = parser.add_argument_group("sampling", "the draft's controls are the target's unless given")
+    for name, default in (("temperature", 0.7), ("top-k", 0), ("top-p", 1.0), ("min-p", 0.0)):
+        group.add_argument(f"--{name}", type=type(default), default=default, help=f"(default: {default})")
+        group.add_argument(f"--draft-{name}", type=type(default))
+    group.add_argument("--repetition-penalty", type=float, default=1.0, help="(default: 1.0)")
+    group.add_argument("--draft-repetition-penalty", type=float)
+
+
+def sampling(args: argparse.Namespace) -> tuple[SamplingConfig, SamplingConfig]:
+    """The controls of target and draft.
+
+    Raises:
+        ValueError: naming the control that is out of range.
+    """
+    names = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
+    target = {name: getattr(args, name) for name in names}
+    given = {name: getattr(args, f"draft_{name}") for name in names}
+    draft = {**target, **{name: value for name, value in given.items() if value is not None}}
+    return SamplingConfig(**target), SamplingConfig(**draft)
+
+
+def load(args: argparse.Namespace):
+    """The pair that the options name, with progress on standard error."""
+    from specviz.models.pair import load_pair
+
+    return load_pair(
+        target=args.target,
+        draft=args.draft,
+        device=args.device,
+        dtype=args.dtype,
+        draft_device=args.draft_device,
+        progress=progress_line(),
+    )
+
+
+def progress_line() -> Callable[[Progress], None]:
+    """A report that rewrites one line of a terminal, or prints a line a stage elsewhere."""
+    last = ""
+
+    def report(progress: Progress) -> None:
+        nonlocal last
+        text = progress.stage
+        if progress.total:
+            done, total = progress.done / 2**20, progress.total / 2**20
+            text += f" … {done:.1f} of {total:.1f} MiB"
+        if sys.stderr.isatty():
+            print(f"\r\x1b[2K{text}", end="", file=sys.stderr, flush=True)
+        elif progress.stage != last:
+            print(progress.stage, file=sys.stderr, flush=True)
+        last = progress.stage
+
+    return report
+
+
+def end_progress_line() -> None:
+    if sys.stderr.isatty():
+        print("\r\x1b[2K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,137 @@
+"""`python -m specviz trace`: run speculative decoding and log every round."""
+
+import argparse
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from specviz.analysis.metrics import metrics
+from specviz.cli import options
+from specviz.decoding import codec
+from specviz.decoding.run import DecodingRun, RunError
+from specviz.decoding.trace import ModelInfo, Round, Trace
+from specviz.ui.text import visible
+
+
+def add_parser(subparsers) -> None:
+    parser = subparsers.add_parser("trace", help="run a prompt and log every round")
+    options.add_run_options(parser)
+    options.add_pair_options(parser)
+    parser.add_argument("--out", type=Path, help="save the trace (.json or .json.gz)")
+    parser.add_argument("--json", action="store_true", help="print a summary as JSON instead of the log")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    target_sampling, draft_sampling = options.sampling(args)
+    pair = options.load(args)
+    options.end_progress_line()
+    decoding = DecodingRun(
+        pair,
+        args.prompt,
+        drafter=args.drafter,
+        k=args.k,
+        sampling=target_sampling,
+        draft_sampling=draft_sampling,
+        max_new_tokens=args.max_new_tokens,
+        stop=args.stop,
+        seed=args.seed,
+        chat=args.chat,
+    )
+    colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    if not args.json:
+        print(_head(decoding.trace()))
+    status = 0
+    try:
+        for round in decoding:
+            if not args.json:
+                print(_round_line(round, decoding.trace(), colour), flush=True)
+    except KeyboardInterrupt:
+        print("stopped; what was done so far follows", file=sys.stderr)
+        status = 130
+    except RunError as error:
+        print(f"specviz: {error}", file=sys.stderr)
+        status = 1
+    trace = decoding.trace()
+    if args.out:
+        codec.save(trace, args.out)
+    print(json.dumps(_summary(trace), ensure_ascii=False) if args.json else _foot(trace, args.out))
+    return status
+
+
+def _head(trace: Trace) -> str:
+    lines = [f"target {_model(trace.pair.target)}"]
+    if trace.pair.draft and trace.drafter != "ngram":
+        lines.append(f"draft  {_model(trace.pair.draft)}")
+    lines.append(f"drafter {trace.drafter} · K = {trace.k} · T = {trace.sampling.temperature} · seed {trace.seed}")
+    lines.append(f"prompt {_tokens(trace, trace.prompt_ids)}")
+    return "\n".join(lines)
+
+
+def _model(info: ModelInfo) -> str:
+    return f"{info.name} ({info.parameters / 1e6:.1f} M parameters, {info.device}, {info.dtype})"
+
+
+def _tokens(trace: Trace, ids: tuple[int, ...]) -> str:
+    return "".join(visible(trace.tokens[i]) for i in ids)
+
+
+def _round_line(round: Round, trace: Trace, colour: bool) -> str:
+    cells = []
+    for row in round.positions[:-1]:
+        detail = ""
+        if row.state in ("accepted", "rejected") and row.accept_probability is not None:
+            detail = f" {row.accept_probability:.2f}"
+            detail += f" u {row.u:.2f}" if row.u is not None else ""
+        cells.append(_cell(row.state, _tokens(trace, (row.token,)) if row.token is not None else "", detail, colour))
+    cells.append(_cell(round.outcome, _tokens(trace, (round.token,)), "", colour))
+    times = f"draft {round.draft_seconds * 1e3:.0f} ms, verify {round.verify_seconds * 1e3:.0f} ms"
+    count = len(round.committed)
+    end = f" · ends: {round.finish}" if round.finish else ""
+    return f"{round.number:>4}  {'  '.join(cells)}  │ {round.accepted} of {round.k} → {count} · {times}{end}"
+
+
+def _cell(state: str, token: str, detail: str, colour: bool) -> str:
+    text = f"{options.GLYPHS[state]}{token}{detail}"
+    return f"\x1b[{options.COLOURS[state]}m{text}\x1b[0m" if colour else text
+
+
+def _foot(trace: Trace, out: Path | None) -> str:
+    m = metrics(trace.rounds)
+    legend = "  ".join(f"{glyph} {state}" for state, glyph in options.GLYPHS.items())
+    lines = [legend, "", _tokens(trace, trace.output_ids), ""]
+    if m.rounds:
+        lines.append(
+            f"{m.rounds} rounds · {m.emitted} tokens · draft acceptance rate {_number(m.draft_acceptance_rate)} · "
+            f"mean acceptance length {_number(m.mean_acceptance_length)} · α {_number(m.alpha)} · "
+            f"{_number(m.tokens_per_second)} tokens/s"
+        )
+        lines.append("acceptance by position " + (" ".join(f"{r:.2f}" for r in m.per_position) or "–"))
+    if out:
+        lines.append(f"saved {out}")
+    return "\n".join(lines)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _summary(trace: Trace) -> dict:
+    m = metrics(trace.rounds)
+    return {
+        "text": trace.text(trace.output_ids),
+        "output_ids": trace.output_ids,
+        "finish": trace.finish,
+        "error": trace.error,
+        "drafter": trace.drafter,
+        "k": trace.k,
+        "seed": trace.seed,
+        "sampling": asdict(trace.sampling),
+        "draft_sampling": asdict(trace.draft_sampling),
+        "pair": asdict(trace.pair),
+        "metrics": {**asdict(m), "tokens_per_second": m.tokens_per_second},
+        "outcomes": [round.outcome for round in trace.rounds],
+        "accepted": [round.accepted for round in trace.rounds],
+    }

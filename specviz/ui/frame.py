@@ -1,0 +1,32 @@
+"""The frame around every page: the list of pages, and the way in.
+
+Streamlit looks for a folder `pages/` when the server starts and then serves its files directly, without
+app.py, until some session calls `st.navigation`. A link to a page of a fresh server would therefore show
+that page without its frame. `require_entrypoint`, the first line of every page, notices this, switches
+the discovery off and starts over through app.py; address and query stay as they are.
+"""
+
+import streamlit as st
+
+ENTERED = "_entered"
+
+
+def pages() -> list:
+    """The pages in the order of the navigation."""
+    return [
+        st.Page("pages/rounds.py", title="Rounds", icon=":material/timeline:", url_path="home", default=True),
+        # The default page answers at "/" only; this one makes its own name a valid address too.
+        st.Page("pages/rounds.py", title="Rounds", url_path="rounds", visibility="hidden"),
+    ]
+
+
+def enter() -> None:
+    """Called by app.py before any page runs."""
+    st.session_state[ENTERED] = True
+
+
+def require_entrypoint() -> None:
+    """First line of every page: start over through app.py if the page was run on its own."""
+    if not st.session_state.get(ENTERED):
+        st.navigation(pages(), position="hidden")
+        st.rerun()
