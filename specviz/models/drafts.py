@@ -83,7 +83,7 @@ def model_draft(target: TransformersModel, fingerprint: str) -> TrimmedDraft:
         body,
         head,
         ids.numpy(),
-        f"draft of {config.num_hidden_layers} layers",
+        f"specviz-{config.num_hidden_layers}-layers",
         target.vocab_size,
         own_parameters=sum(t.numel() for t in weights.values()),
     )

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from specviz.decoding.trace import PairInfo, TokenText
-from specviz.models import builtin, sources
+from specviz.models import sources
 from specviz.models.compatibility import Compatibility, compatibility
 from specviz.models.drafts import model_draft
 from specviz.models.errors import IncompatiblePair, LoadError
@@ -14,8 +14,6 @@ from specviz.models.language_model import TransformersModel, require_rollback
 from specviz.models.progress import Progress, Report, silent
 from specviz.models.prompts import PromptEncoder
 from specviz.models.tokens import TokenTexts, special_ids
-
-BUILT_IN = "built-in"
 
 
 class LoadedPair:
@@ -73,7 +71,7 @@ class LoadedPair:
 
 
 def load_pair(
-    target: str = BUILT_IN,
+    target: str = sources.BUILT_IN,
     draft: str | None = None,
     device: str | None = None,
     dtype: str | None = None,
@@ -107,7 +105,7 @@ def load_pair(
     name = target
     draft_model: TransformersModel | None = None
     report_on: Compatibility | None = None
-    if draft is None and target == BUILT_IN:
+    if draft is None and target == sources.BUILT_IN:
         if draft_device is not None:
             raise LoadError("the built-in draft shares the target's embedding and runs on its device")
         report(Progress("loading the draft", 0, 0))
@@ -134,9 +132,10 @@ def load_pair(
 def eos_ids(model: Any, tokenizer: Any) -> frozenset[int]:
     """Every id that ends a text: from the generation config, the model's config and the tokenizer."""
     found: set[int] = set()
-    for source in (getattr(model, "generation_config", None), model.config, tokenizer):
+    for source in (model.generation_config, model.config, tokenizer):
         ids = getattr(source, "eos_token_id", None)
-        found |= set(ids) if isinstance(ids, list | tuple) else {ids} - {None}
+        if ids is not None:
+            found.update(ids if isinstance(ids, list | tuple) else [ids])
     return frozenset(found)
 
 

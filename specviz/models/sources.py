@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from specviz.models import builtin
+from specviz.models import builtin, hub
 from specviz.models.errors import LoadError
 from specviz.models.progress import Progress, Report
 
 DTYPES = ("float32", "bfloat16", "float16")
-# Only data: no pickled weights and no code.
-WANTED = ("*.safetensors", "*.json", "*.jinja", "*.model", "*.txt")
+BUILT_IN = "built-in"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +30,16 @@ class Loaded:
     """A model in memory.
 
     Attributes:
+        source: "built-in", a folder or a hub id.
         name: for people.
-        folder: where it was read from.
         place: where it runs.
         model: transformers causal model.
         tokenizer: transformers tokenizer.
         fingerprint: identifies the weights, whatever device and dtype they run in.
     """
 
+    source: str
     name: str
-    folder: Path
     place: Place
     model: Any
     tokenizer: Any
@@ -62,7 +61,7 @@ class Loaded:
 
     def is_from(self, source: str, place: Place) -> bool:
         """True if `source` at `place` would be this very model again."""
-        return place == self.place and _known_folder(source) == self.folder
+        return (source, place) == (self.source, self.place)
 
 
 def place(device: str | None, dtype: str | None) -> Place:
@@ -89,54 +88,50 @@ def place(device: str | None, dtype: str | None) -> Place:
 
 
 def load(source: str, where: Place, report: Report) -> Loaded:
-    """Load a model and its tokenizer.
+    """Load a model and its tokenizer from "built-in", a local folder or the hub. Runs no code of theirs.
 
     Raises:
         LoadError: saying what was tried.
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
 
-    folder = builtin.fetch(report) if source == "built-in" else _folder(source, report)
-    name = builtin.NAME if source == "built-in" else Path(source).name or source
+    folder = _folder(source, report)
+    name = builtin.NAME if source == BUILT_IN else Path(source).name
     weights = sorted(folder.glob("*.safetensors"))
     if not weights:
         raise LoadError(f"{source}: no .safetensors weights in {folder}; pickled weights are not read")
     size = sum(path.stat().st_size for path in weights)
     report(Progress(f"loading {name}", 0, size))
+    logging.disable_progress_bar()  # what `report` says is enough
     try:
-        with builtin.quiet_transformers():
-            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-            model = AutoModelForCausalLM.from_pretrained(
-                folder,
-                dtype=getattr(torch, where.dtype),
-                local_files_only=True,
-                use_safetensors=True,
-            )
-        model.to(where.device).eval()
-    except Exception as error:  # transformers raises whatever its many loaders raise
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        model: Any = AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=getattr(torch, where.dtype),
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=False,
+        )
+        model = model.to(where.device).eval()
+    except Exception as error:  # whatever the many loaders behind the two calls raise
         raise LoadError(f"{source} cannot be loaded from {folder}: {error}") from error
     if not hasattr(tokenizer, "backend_tokenizer"):
-        raise LoadError(f"{source} has a tokenizer of kind {type(tokenizer).__name__}, which has no id map")
+        raise LoadError(f"the tokenizer of {source} has no fast version (tokenizer.json), which is needed")
     report(Progress(f"loading {name}", size, size))
-    identity = builtin.FINGERPRINT if source == "built-in" else fingerprint(weights)
-    return Loaded(name, folder, where, model, tokenizer, identity)
-
-
-def _known_folder(source: str) -> Path | None:
-    """The folder of a source that needs no network."""
-    if source == "built-in":
-        return builtin.home() / builtin.FOLDER
-    path = Path(source).expanduser()
-    return path if path.is_dir() else None
+    identity = builtin.FINGERPRINT if source == BUILT_IN else fingerprint(weights)
+    return Loaded(source, name, where, model, tokenizer, identity)
 
 
 def _folder(source: str, report: Report) -> Path:
-    """A local folder, or the folder that the hub's files were put in."""
-    path = _known_folder(source)
-    if path is not None:
-        return path
-    raise LoadError(f"{source} is not a folder")
+    """The folder with a source's files, fetched if need be."""
+    if source == BUILT_IN:
+        return builtin.fetch(report)
+    if not source:
+        raise LoadError('a model is named by "built-in", a local folder or a hub id, not by nothing')
+    path = Path(source).expanduser()
+    return path if path.is_dir() else hub.download(source, report)
 
 
 def fingerprint(weights: list[Path]) -> str:
