@@ -1,0 +1,210 @@
+"""Faults outside the rule: drafters that report a wrong q, runs that score or end wrongly, caches that
+hold something else than they claim.
+
+Each wraps or overrides one part of a correct engine and leaves the rest to it.
+"""
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from specviz.decoding import cache as caches
+from specviz.decoding.cache import Cache
+from specviz.decoding.drafters import Drafter, Proposal
+from specviz.decoding.faults.spot import emittable, unfiltered
+from specviz.decoding.protocols import LanguageModel, ModelOutput, Pair
+from specviz.decoding.randomness import RoundRandomness
+from specviz.decoding.run import DecodingRun
+from specviz.decoding.sampling import Effective, SamplingConfig, effective_probs
+from specviz.decoding.trace import Finish
+
+
+class WrappedDrafter:
+    """A drafter that passes everything through; faults override `propose`."""
+
+    def __init__(self, inner: Drafter) -> None:
+        self.inner = inner
+        self.kind = inner.kind
+        self.info = inner.info
+        self.info = inner.info
+        self.cache = inner.cache
+        self.context_length = inner.context_length
+        self.wants_features = inner.wants_features
+
+    def propose(self, prefix: Sequence[int], k: int, randomness: RoundRandomness) -> Proposal:
+        return self.inner.propose(prefix, k, randomness)
+
+    def observe(self, committed: Sequence[int], target_features: Any) -> None:
+        self.inner.observe(committed, target_features)
+
+
+class ArgmaxDrafter(WrappedDrafter):
+    """Takes the most likely token of every row and still reports the whole distribution as q."""
+
+    def propose(self, prefix: Sequence[int], k: int, randomness: RoundRandomness) -> Proposal:
+        return replace(self.inner.propose(prefix, k, _Argmax()), drawn=False)
+
+
+class _Argmax:
+    """Randomness of a drafter that never draws."""
+
+    def draft(self, row: int, weights: np.ndarray) -> int:
+        return int(weights.argmax())
+
+    def accept(self, row: int, p: float, q: float) -> bool:
+        raise AssertionError("a drafter accepts nothing")
+
+    def correct(self, weights: np.ndarray) -> int:
+        raise AssertionError("a drafter corrects nothing")
+
+    def draft_u(self, row: int) -> None:
+        return None
+
+    accept_u = draft_u
+
+    def correct_u(self) -> None:
+        return None
+
+
+class MisreportingDrafter(WrappedDrafter):
+    """Draws with all controls, and reports q computed with others."""
+
+    def __init__(self, inner: Drafter, reported: SamplingConfig) -> None:
+        super().__init__(inner)
+        self.reported = reported
+
+    def propose(self, prefix: Sequence[int], k: int, randomness: RoundRandomness) -> Proposal:
+        proposal = self.inner.propose(prefix, k, randomness)
+        if proposal.logits is None or not proposal.tokens:
+            return proposal
+        prefixes = [[*prefix, *proposal.tokens[:row]] for row in range(len(proposal.tokens))]
+        wrong = effective_probs(proposal.logits, prefixes, self.reported, emittable(proposal.logits[0]))
+        return replace(proposal, probs=wrong.probs, removed=wrong.removed, logsumexp=wrong.logsumexp)
+
+
+class UnfilteredTarget(DecodingRun):
+    """Scores the target without top-k, top-p and min-p, whatever the user asked for."""
+
+    def _effective(self, number: int, output: ModelOutput, proposal: Proposal) -> Effective:
+        asked = self.sampling
+        self.sampling = unfiltered(asked)
+        try:
+            return super()._effective(number, output, proposal)
+        finally:
+            self.sampling = asked
+
+
+class StaleHistory(DecodingRun):
+    """Penalises by the committed tokens alone: the draft tokens before a row do not count."""
+
+    def _effective(self, number: int, output: ModelOutput, proposal: Proposal) -> Effective:
+        super()._effective(number, output, proposal)  # its checks and messages
+        histories = [self.tokens] * (len(proposal.tokens) + 1)
+        return effective_probs(output.logits, histories, self.sampling, self.pair.target.available)
+
+
+class RunsPastEos(DecodingRun):
+    """Looks for the end of the text in the last token of a round only."""
+
+    def _cut(self, tokens: list[int]) -> tuple[list[int], Finish | None, bytes]:
+        pair = self.pair
+        if tokens[-1] not in pair.eos_ids:
+            self.pair = copy(pair)
+            self.pair.eos_ids = frozenset()
+        try:
+            return super()._cut(tokens)
+        finally:
+            self.pair = pair
+
+
+class CopiesControlTokens(WrappedDrafter):
+    """A prompt-lookup drafter that copies the end of a text like any other token."""
+
+    def __init__(self, inner: Drafter) -> None:
+        super().__init__(inner)
+        if hasattr(inner, "never"):
+            inner.never = frozenset()
+
+
+class FaultyCache:
+    """Says that it holds `claimed` positions; what it really holds is in `inner`.
+
+    Args:
+        inner: a correct cache.
+        slack: positions that every cut leaves in place (above 0) or takes too many (below 0).
+    """
+
+    is_croppable = True
+
+    def __init__(self, inner: Cache, slack: int) -> None:
+        self.inner = inner
+        self.slack = slack
+        self.claimed = 0
+        self.layers = [self]  # one layer, itself, that answers for all of them
+
+    def get_seq_length(self) -> int:
+        return self.claimed
+
+    def crop(self, tokens_to_remove: int) -> None:
+        self.claimed += tokens_to_remove
+        caches.keep(self.inner, max(0, caches.length(self.inner) + tokens_to_remove + self.slack))
+
+
+class FaultyCacheModel:
+    """A model whose caches are cut wrongly, or miss a token, while its lengths look right.
+
+    Args:
+        model: a correct model.
+        slack: as in `FaultyCache`.
+        hole: of two tokens fed at once behind others, the first is left out. The draft is fed two after
+            a full acceptance: its last draft token, which it has never seen, and the bonus.
+    """
+
+    def __init__(self, model: LanguageModel, slack: int = 0, hole: bool = False) -> None:
+        self._model = model
+        self._slack = slack
+        self._hole = hole
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._model, name)
+
+    def new_cache(self) -> FaultyCache:
+        return FaultyCache(self._model.new_cache(), self._slack)
+
+    def forward(
+        self, tokens: Sequence[int], cache: FaultyCache, rows: int, features: bool = False
+    ) -> ModelOutput:
+        fed = list(tokens)
+        if self._hole and cache.claimed and len(fed) == 2 and rows == 1:
+            fed = fed[1:]
+        result = self._model.forward(fed, cache.inner, rows, features)
+        cache.claimed += len(tokens)
+        return result
+
+
+def faulty_target(slack: int) -> Callable[[Pair], Pair]:
+    """Pairs whose target's caches are cut with this slack."""
+
+    def change(pair: Pair) -> Pair:
+        changed = copy(pair)
+        changed.target = FaultyCacheModel(pair.target, slack)  # type: ignore[assignment]
+        return changed
+
+    return change
+
+
+def faulty_draft(slack: int = 0, hole: bool = False) -> Callable[[Pair], Pair]:
+    """Pairs whose draft's caches are cut with this slack, or have holes."""
+
+    def change(pair: Pair) -> Pair:
+        changed = copy(pair)
+        if pair.draft is not None:
+            changed.draft = FaultyCacheModel(pair.draft, slack, hole)  # type: ignore[assignment]
+        return changed
+
+    return change
