@@ -1,0 +1,75 @@
+"""The law of one output position under a rule, summed over all outcomes. Small arrays, float64.
+
+The exact rule's law is the target's; the others say what a common slip does instead. They are written down
+here from the definitions, and a test compares them with draws through the engine's verifier.
+"""
+
+import numpy as np
+
+from specviz.decoding.verify import residual
+
+
+def overlap(p: np.ndarray, q: np.ndarray) -> float:
+    """β = Σ min(p, q), the probability that a token drawn from q is accepted; 1 − TV(p, q)."""
+    return float(np.minimum(p, q).sum())
+
+
+def tv(p: np.ndarray, q: np.ndarray) -> float:
+    """Total variation distance, half the sum of |p − q|."""
+    return float(np.abs(np.subtract(p, q)).sum() / 2)
+
+
+def residual_law(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """max(0, p − q), scaled to sum to 1; p itself where the two are equal."""
+    weights, _ = residual(p, q)
+    return weights / weights.sum()
+
+
+def softmax_of_residual(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """The slip of feeding the residual to a softmax as if it were logits."""
+    weights = np.exp(np.maximum(0.0, np.subtract(p, q)))
+    return weights / weights.sum()
+
+
+def output_law(
+    p: np.ndarray, q: np.ndarray, drawn: np.ndarray | None = None, correction: np.ndarray | None = None
+) -> np.ndarray:
+    """The law of the token that comes out at one position.
+
+    Args:
+        p: (V,) the target's distribution.
+        q: (V,) the draft's distribution as the verifier sees it.
+        drawn: (V,) the distribution that the draft token is really drawn from; None for q.
+        correction: (V,) what a refused token is replaced from; None for the residual.
+
+    Returns:
+        (V,) drawn·min(1, p/q), plus the refused mass shared out by `correction`.
+    """
+    drawn = q if drawn is None else drawn
+    correction = residual_law(p, q) if correction is None else correction
+    ratio = np.divide(p, q, out=np.ones(len(p)), where=np.asarray(q) > 0)
+    kept = drawn * np.minimum(1.0, ratio)
+    return kept + (1.0 - kept.sum()) * correction
+
+
+def acceptance(p: np.ndarray, q: np.ndarray, drawn: np.ndarray | None = None) -> float:
+    """The probability that the draft token is kept."""
+    drawn = q if drawn is None else drawn
+    ratio = np.divide(p, q, out=np.ones(len(p)), where=np.asarray(q) > 0)
+    return float((drawn * np.minimum(1.0, ratio)).sum())
+
+
+def match_rate(p: np.ndarray, q: np.ndarray) -> float:
+    """Σ p·q: how often an independent draw from p equals the draft token (accept on match)."""
+    return float(np.dot(p, q))
+
+
+def one_hot_of_largest(q: np.ndarray) -> np.ndarray:
+    """All mass on the largest entry, the first of equal ones."""
+    return np.eye(len(q))[int(np.argmax(q))]
+
+
+def top_k(law: np.ndarray, k: int) -> np.ndarray:
+    """The k largest entries, scaled to sum to 1; entries equal to the k-th are kept as well."""
+    kept = np.where(law >= np.sort(law)[-k], law, 0.0)
+    return kept / kept.sum()

@@ -1,0 +1,164 @@
+"""Practice: generated questions, forecasts of verdicts, spaced repetition, the Anki package."""
+
+import io
+import json
+import sqlite3
+import zipfile
+
+import numpy as np
+import pytest
+
+from specviz import traces
+from specviz.decoding.randomness import accepts
+from specviz.lessons import anki, library, numeric, schedule, verdicts
+
+
+def test_there_are_at_least_forty_questions_over_all_topics():
+    fixed = [(lesson.key, q) for lesson in library.lessons() for q in lesson.questions]
+    topics = {key for key, _ in fixed} | {numeric.topic_of(kind) for kind in numeric.GENERATORS}
+    assert len(fixed) + len(numeric.GENERATORS) >= 40
+    assert topics == {lesson.key for lesson in library.lessons()}
+
+
+@pytest.mark.parametrize("kind", list(numeric.GENERATORS))
+def test_generated_questions_are_fresh_repeatable_and_solved(kind):
+    made = [numeric.problem(kind, seed) for seed in range(60)]
+    assert numeric.problem(kind, 7) == made[7]
+    assert len({p.question for p in made}) > 20
+    for p in made:
+        assert np.isfinite(p.answer) and p.right(p.answer) and not p.right(p.answer + 2 * p.tolerance + 0.1)
+        assert p.solution and p.topic in {lesson.key for lesson in library.lessons()}
+        # The last figure of the solution that equals the answer stands in it, rounded.
+        shown = " ".join(p.solution)
+        assert any(f"{p.answer:.{d}f}" in shown for d in (0, 2, 3, 4)) or f"{p.answer:g}" in shown
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_answers_recomputed_from_the_question_alone(seed):
+    """Independent arithmetic from the numbers that the question prints."""
+
+    def columns(text):
+        rows = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("| ")][1:]
+        return {name.strip(): (float(p), float(q)) for name, p, q in rows}
+
+    def named(text):
+        return text.rsplit("**", 2)[1]
+
+    def beta(table):
+        return sum(min(pq) for pq in table.values())
+
+    p = numeric.problem("accept_probability", seed)
+    a, b = columns(p.question)[named(p.question)]
+    assert p.answer == pytest.approx(min(1, a / b))
+    p = numeric.problem("overlap", seed)
+    assert p.answer == pytest.approx(beta(columns(p.question)))
+    p = numeric.problem("corrected_to", seed)
+    table = columns(p.question)
+    a, b = table[named(p.question)]
+    assert p.answer == pytest.approx((a - b) / (1 - beta(table)))
+    p = numeric.problem("wrong_correction", seed)
+    table = columns(p.question)
+    a, b = table[named(p.question)]
+    assert p.answer == pytest.approx(min(a, b) + (1 - beta(table)) * a)
+    p = numeric.problem("match_rate", seed)
+    assert p.answer == pytest.approx(sum(a * b for a, b in columns(p.question).values()))
+    p = numeric.problem("argmax_with_soft_q", seed)
+    a, b = max(columns(p.question).values(), key=lambda pq: pq[1])
+    assert p.answer == pytest.approx(min(1, a / b))
+    p = numeric.problem("filtered", seed)
+    table = columns(p.question)
+    kept = sorted((a for a, _ in table.values()), reverse=True)[:2]
+    a, b = table[named(p.question)]
+    assert p.answer == pytest.approx(min(1, a / sum(kept) / b) if a in kept else 0)
+
+
+@pytest.mark.parametrize("level", verdicts.LEVELS)
+def test_tasks_come_from_the_run_and_their_probabilities_are_the_rules(level):
+    trace = traces.load("capital")
+    made = verdicts.tasks(trace, level, seed=3)
+    assert made == verdicts.tasks(trace, level, seed=3) and made != verdicts.tasks(trace, level, seed=4)
+    assert len(made) >= 10
+    for task in made:
+        row = trace.rounds[task.round - 1].positions[task.position - 1]
+        kept = row.state == "accepted"
+        assert kept == accepts(row.u, row.p, row.q)
+        assert 0 <= task.probability <= 1
+        if level < 3:
+            assert task.happened == kept and task.probability == min(1, row.p / row.q)
+            assert task.kind.startswith("kept") == kept
+            assert ("certain" in task.kind) == (row.p >= row.q if kept else row.p == 0)
+        else:
+            assert task.about != row.token and task.happened == (
+                not kept and trace.rounds[task.round - 1].token == task.about
+            )
+
+
+def test_level_three_is_the_law_of_the_emitted_token():
+    """P(kept draft) and the probabilities of all corrections sum to 1."""
+    for task in verdicts.tasks(traces.load("capital"), 3, 0):
+        seen = task.inspection
+        keep = min(1, seen.row.p / seen.row.q)
+        others = sum(c.residual or 0 for c in seen.candidates) + (seen.rest.residual or 0)
+        assert keep + (1 - keep) * others == pytest.approx(1, abs=1e-6)
+
+
+@pytest.mark.parametrize("truth", [0.0, 0.2, 0.5, 0.83, 1.0])
+def test_the_score_is_proper(truth):
+    forecasts = np.linspace(0, 1, 101)
+    expected = [
+        truth * verdicts.quadratic_score(f, True) + (1 - truth) * verdicts.quadratic_score(f, False)
+        for f in forecasts
+    ]
+    assert forecasts[int(np.argmax(expected))] == pytest.approx(truth, abs=0.005)
+    best = max(expected)
+    for f, value in zip(forecasts, expected, strict=True):
+        assert best - value == pytest.approx(verdicts.expected_loss(f, truth) - min(
+            verdicts.expected_loss(g, truth) for g in forecasts), abs=1e-9)  # fmt: skip
+
+
+def test_boxes():
+    box, day, today = 0, 0, 700_000
+    for rest in schedule.RESTS[1:]:
+        box, day = schedule.answered(box, True, today)
+        assert day == today + rest
+    assert schedule.answered(box, True, today)[0] == len(schedule.RESTS) - 1
+    assert schedule.answered(box, False, today) == (0, today)
+
+
+def test_due_cards_are_overdue_ones_then_new_ones():
+    cards = library.cards()[:4]
+    boxes = {cards[0].key: (2, 105), cards[1].key: (1, 99), cards[2].key: (3, 100)}
+    assert schedule.due(cards, boxes, 100) == [cards[1], cards[2], cards[3]]
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [None, [], "x", {"a": 1}, {"proof": [1]}, {"proof": [9, 5]}, {"proof": [True, 5]}, {"other": [1, 5]},
+     {"proof": [1, -5]}, {"proof": ["1", 5]}, {"proof": [1, 5, 6]}],
+)  # fmt: skip
+def test_what_a_browser_remembers_is_checked(junk):
+    assert schedule.boxes_from(junk, {"proof"}) == {}
+
+
+def test_boxes_survive_json():
+    boxes = {"proof": schedule.answered(1, True, 700_000)}
+    assert schedule.boxes_from(json.loads(json.dumps(boxes)), {"proof"}) == boxes
+
+
+def test_anki_package_holds_every_card_once(tmp_path):
+    data = anki.package(library.cards())
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        archive.extract("collection.anki2", tmp_path)
+    with sqlite3.connect(tmp_path / "collection.anki2") as database:
+        notes = database.execute("select guid, flds, tags from notes").fetchall()
+    assert len(notes) == len(library.cards()) == len({guid for guid, _, _ in notes})
+    for _, fields, _ in notes:
+        assert len(fields.split("\x1f")) == len(anki.FIELDS)
+    guids = {guid for guid, _, _ in notes}
+    import genanki
+
+    assert genanki.guid_for("specviz", "proof") in guids
+
+
+def test_markup_in_a_card_is_escaped():
+    assert anki._html("a < b & **c** $x_1$") == r"a &lt; b &amp; <b>c</b> \(x_1\)"
