@@ -65,7 +65,9 @@ def _head(trace: Trace) -> str:
     lines = [f"target {_model(trace.pair.target)}"]
     if trace.pair.draft and trace.drafter != "ngram":
         lines.append(f"draft  {_model(trace.pair.draft)}")
-    lines.append(f"drafter {trace.drafter} · K = {trace.k} · T = {trace.sampling.temperature} · seed {trace.seed}")
+    lines.append(
+        f"drafter {trace.drafter} · K = {trace.k} · T = {trace.sampling.temperature} · seed {trace.seed}"
+    )
     lines.append(f"prompt {_tokens(trace, trace.prompt_ids)}")
     return "\n".join(lines)
 
@@ -85,7 +87,9 @@ def _round_line(round: Round, trace: Trace, colour: bool) -> str:
         if row.state in ("accepted", "rejected") and row.accept_probability is not None:
             detail = f" {row.accept_probability:.2f}"
             detail += f" u {row.u:.2f}" if row.u is not None else ""
-        cells.append(_cell(row.state, _tokens(trace, (row.token,)) if row.token is not None else "", detail, colour))
+        cells.append(
+            _cell(row.state, _tokens(trace, (row.token,)) if row.token is not None else "", detail, colour)
+        )
     cells.append(_cell(round.outcome, _tokens(trace, (round.token,)), "", colour))
     times = f"draft {round.draft_seconds * 1e3:.0f} ms, verify {round.verify_seconds * 1e3:.0f} ms"
     count = len(round.committed)
@@ -104,7 +108,8 @@ def _foot(trace: Trace, out: Path | None) -> str:
     lines = [legend, "", _tokens(trace, trace.output_ids), ""]
     if m.rounds:
         lines.append(
-            f"{m.rounds} rounds · {m.emitted} tokens · draft acceptance rate {_number(m.draft_acceptance_rate)} · "
+            f"{m.rounds} rounds · {m.emitted} tokens · "
+            f"draft acceptance rate {_number(m.draft_acceptance_rate)} · "
             f"mean acceptance length {_number(m.mean_acceptance_length)} · α {_number(m.alpha)} · "
             f"{_number(m.tokens_per_second)} tokens/s"
         )

@@ -9,6 +9,14 @@ the discovery off and starts over through app.py; address and query stay as they
 import streamlit as st
 
 ENTERED = "_entered"
+# Streamlit leaves broad margins even in its wide layout; the timeline needs the room.
+STYLE = """
+.stMainBlockContainer { padding: 3.6rem clamp(0.8rem, 2.2vw, 2.5rem) 3rem; }
+@media (max-width: 1100px) {
+  .st-key-stage > .stLayoutWrapper > .stHorizontalBlock { flex-wrap: wrap; }
+  .st-key-stage > .stLayoutWrapper > .stHorizontalBlock > .stColumn { min-width: 100%; }
+}
+"""
 
 
 def pages() -> list:
@@ -23,6 +31,7 @@ def pages() -> list:
 def enter() -> None:
     """Called by app.py before any page runs."""
     st.session_state[ENTERED] = True
+    st.html(f"<style>{STYLE}</style>")
 
 
 def require_entrypoint() -> None:

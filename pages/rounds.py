@@ -1,0 +1,42 @@
+"""Run, step, replay: the timeline of a run, and the inspector for the selected place."""
+
+import streamlit as st
+
+from specviz.ui import files, frame, panel, runner, session
+from specviz.ui import rounds as parts
+from specviz.ui.components.timeline import timeline
+from specviz.ui.inspector import inspector
+
+frame.require_entrypoint()
+
+entry = session.current()
+parts.gallery(entry)
+recipe = panel.recipe_panel(disabled=runner.going())
+status = parts.buttons(entry, recipe)
+
+if entry is None:
+    parts.nothing_yet()
+else:
+    parts.headline(entry, recipe)
+    with st.container(key="stage"):
+        left, right = st.columns([1.75, 1], gap="medium")
+    with left:
+        timeline(
+            entry.trace,
+            selected=session.selection(),
+            key="timeline",
+            on_select=session.choose,
+            live=runner.going(),
+            covered=session.covered(),
+        )
+        parts.metric_row(entry.trace)
+    place = parts.place(entry)
+    with right:
+        if place is None:
+            parts.no_selection()
+        else:
+            inspector(entry.trace, *place, key="inspector")
+            parts.branching(entry, recipe, place)
+    files.panel(entry)
+
+runner.advance(entry, recipe, status)

@@ -1,0 +1,33 @@
+"""`python -m specviz record`: make the recorded runs anew."""
+
+import argparse
+from pathlib import Path
+
+from specviz.cli import options
+from specviz.decoding import codec
+
+
+def add_parser(subparsers) -> None:
+    parser = subparsers.add_parser("record", help="make the recorded runs of the gallery anew")
+    parser.add_argument("names", nargs="*", help="which (default: all)")
+    parser.add_argument("--folder", type=Path, help="where to put them (default: in the package)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from specviz.models.pair import load_pair
+    from specviz.traces import RECORDINGS, recording
+
+    chosen = [recording(name) for name in args.names] or list(RECORDINGS)
+    pairs = {}
+    for entry in chosen:
+        key = (entry.recipe.target, entry.recipe.draft)
+        if key not in pairs:
+            pairs[key] = load_pair(key[0], key[1] or None, progress=options.progress_line())
+            options.end_progress_line()
+        decoding = entry.recipe.start(pairs[key])
+        rounds = list(decoding)
+        path = args.folder / entry.path.name if args.folder else entry.path
+        codec.save(decoding.trace(), path)
+        print(f"{path}: {len(rounds)} rounds, {path.stat().st_size / 1024:.0f} KiB")
+    return 0

@@ -1,0 +1,97 @@
+"""Opening and saving: traces, tables, pages."""
+
+import gzip
+
+import streamlit as st
+
+from specviz.analysis import export
+from specviz.analysis.html_export import round_html, run_html
+from specviz.decoding import codec
+from specviz.decoding.trace import Trace
+from specviz.recipe import BUILT_IN, Recipe
+from specviz.ui import session
+from specviz.ui.session import Entry
+from specviz.ui.text import visible
+
+
+def panel(entry: Entry) -> None:
+    if "files" in session.hidden():
+        return
+    with st.expander("Save and open", icon=":material/folder_open:"):
+        trace, name = entry.trace, f"specviz-{entry.name}"
+
+        with st.container(horizontal=True):
+            _save("Trace", lambda: gzip.compress(codec.dumps(trace), mtime=0), f"{name}.json.gz")
+            for title, frame in (
+                ("rounds", export.rounds_frame),
+                ("positions", export.positions_frame),
+                ("tables", export.tables_frame),
+            ):
+                _save(f"CSV {title}", lambda f=frame: export.csv_bytes(f(trace)), f"{name}-{title}.csv")
+                _save(
+                    f"Parquet {title}",
+                    lambda f=frame: export.parquet_bytes(f(trace)),
+                    f"{name}-{title}.parquet",
+                )
+            _save("Page of the run", lambda: run_html(trace, visible).encode(), f"{name}.html")
+            chosen = session.selection()
+            if chosen and 1 <= chosen[0] <= len(trace.rounds):
+                number = chosen[0]
+                _save(
+                    f"Page of round {number}",
+                    lambda: round_html(trace, number, visible).encode(),
+                    f"{name}-round-{number}.html",
+                )
+        st.file_uploader(
+            "Open a trace",
+            type=["json", "gz"],
+            key="_upload",
+            on_change=_open,
+            max_upload_size=64,
+            help="A .json or .json.gz saved here or by `python -m specviz trace --out`. No model is needed.",
+        )
+        trouble = st.session_state.pop("file_trouble", "")
+        if trouble:
+            st.error("This file cannot be opened.", icon=":material/error:")
+            st.text(trouble)
+
+
+def _save(label: str, make, name: str) -> None:
+    st.download_button(label, make, name, on_click="ignore", icon=":material/download:", key=f"save-{label}")
+
+
+def _open() -> None:
+    upload = st.session_state.get("_upload")
+    if upload is None:
+        return
+    try:
+        trace = codec.loads(upload.getvalue())
+    except codec.TraceError as error:
+        st.session_state["file_trouble"] = f"{upload.name}: {error}"
+        return
+    title = f"{upload.name[:40]}"
+    session.show(Entry(session.new_name(), title, "file", trace, recipe_of(trace)))
+
+
+def recipe_of(trace: Trace) -> Recipe | None:
+    """The settings that a trace was made with, as far as they can be set here."""
+    if not trace.prompt or trace.pair.name not in (BUILT_IN, f"{BUILT_IN} + {BUILT_IN}"):
+        return None
+    target, draft = trace.sampling, trace.draft_sampling
+    own = target != draft
+    return Recipe(
+        prompt=trace.prompt,
+        chat=trace.chat,
+        drafter=trace.drafter,
+        k=trace.k,
+        temperature=target.temperature,
+        top_k=target.top_k,
+        top_p=target.top_p,
+        min_p=target.min_p,
+        penalty=target.repetition_penalty,
+        own=own,
+        seed=trace.seed,
+        max_tokens=trace.max_new_tokens,
+        stop=trace.stop[0] if trace.stop else "",
+        draft=BUILT_IN if trace.pair.name != BUILT_IN else "",
+    )
