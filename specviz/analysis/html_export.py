@@ -11,13 +11,12 @@ from specviz.analysis import explain
 from specviz.analysis.caches import cache_strips, figures, next_feed
 from specviz.analysis.inspect import Candidate, Inspection, Others, inspect_position, telling
 from specviz.analysis.metrics import metrics
-from specviz.analysis.prose import Part, count, number
+from specviz.analysis.prose import GLYPHS, Part, count, number
 from specviz.decoding.sampling import SamplingConfig
 from specviz.decoding.trace import ModelInfo, Round, TokenText, Trace
 
 Show = Callable[[TokenText], str]
 
-GLYPHS = {"accepted": "✓", "rejected": "✗", "discarded": "┄", "corrected": "↻", "bonus": "+"}
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 STYLE = """
 :root{color-scheme:light dark;--ink:#1c2430;--muted:#5b6472;--line:#d9dee5;--page:#fbfbfc;--card:#fff;

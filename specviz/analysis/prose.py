@@ -6,6 +6,7 @@ from typing import Literal
 
 Notation = Literal["leviathan", "chen"]
 Kind = Literal["text", "token", "target", "draft", "strong", "name"]
+GLYPHS = {"accepted": "✓", "rejected": "✗", "discarded": "┄", "corrected": "↻", "bonus": "+"}
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 

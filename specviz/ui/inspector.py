@@ -8,11 +8,11 @@ from specviz.analysis.caches import cache_strips, figures, next_feed
 from specviz.analysis.chain import STEPS, Chain, Model, chain
 from specviz.analysis.export import csv_bytes
 from specviz.analysis.inspect import Inspection, inspect_position
-from specviz.analysis.prose import Notation, letters
+from specviz.analysis.prose import GLYPHS, Notation, letters
 from specviz.analysis.rejudge import NotRecorded, Rejudged, rejudge
 from specviz.decoding.trace import Round, Trace
 from specviz.decoding.verify import VerifyError
-from specviz.ui import cache_chart, charts
+from specviz.ui import cache_chart, charts, coin_chart
 from specviz.ui.markup import code, markdown
 from specviz.ui.text import visible
 
@@ -20,7 +20,6 @@ BADGES = {
     "accepted": "green",
     "rejected": "orange",
     "discarded": "gray",
-    "unused": "gray",
     "corrected": "yellow",
     "bonus": "blue",
 }
@@ -115,7 +114,10 @@ def _coin(place: Inspection, show: charts.Show, notation: Notation, key: str) ->
     widget = f"{key}-u-{place.round.number}-{place.row_position}"
     u = st.session_state.get(widget, recorded)
     st.plotly_chart(
-        charts.gauge(place, u), key=f"{key}-gauge", config=charts.CONFIG, alt=charts.describe_gauge(place, u)
+        coin_chart.gauge(place, u),
+        key=f"{key}-gauge",
+        config=charts.CONFIG,
+        alt=coin_chart.describe_gauge(place, u),
     )
     if place.state == "discarded":
         return
@@ -154,15 +156,15 @@ def _what_if(place: Inspection, u: float, show: charts.Show, notation: Notation,
 def _round_again(place: Inspection, again: Rejudged, show: charts.Show) -> list[str]:
     """The round as it would have ended, token by token."""
     drafted = zip(again.states, place.round.draft_tokens, strict=False)
-    tokens = [(state, code(show(token))) for state, token in drafted]
-    tokens.append(
-        (again.outcome, "a token not told apart" if again.token is None else code(show(again.token)))
-    )
-    return [f"{_badge(state)} {token}" for state, token in tokens]
+    added = "a token not told apart" if again.token is None else code(show(again.token))
+    return [
+        *(f"{_badge(state)} {code(show(token))}" for state, token in drafted),
+        f"{_badge(again.outcome)} {added}",
+    ]
 
 
 def _badge(state: str) -> str:
-    return f":{BADGES[state]}-badge[{charts.GLYPHS[state]} {state}]"
+    return f":{BADGES[state]}-badge[{GLYPHS[state]} {state}]"
 
 
 def _chains(trace: Trace, place: Inspection, show: charts.Show, notation: Notation, key: str) -> None:
