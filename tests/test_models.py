@@ -380,7 +380,7 @@ from specviz.models import load_pair
 steps = []
 pair = load_pair("me/tiny", device="cpu", progress=steps.append)
 seen = [step.done for step in steps if step.stage.startswith("downloading model.safetensors")]
-print(pair.info.target.name, pair.vocab_size, len(seen) and seen[-1] > seen[0], steps[-1].stage)
+print(pair.info.target.name, pair.vocab_size, len(seen) and seen[-1] > seen[0])
 """
     env = {"PATH": "/usr/bin:/bin", "HF_HOME": str(tmp_path / "hub")}
     env["HF_ENDPOINT"] = f"http://127.0.0.1:{server.server_port}"
@@ -390,26 +390,27 @@ print(pair.info.target.name, pair.vocab_size, len(seen) and seen[-1] > seen[0], 
         done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
         return done.stdout or done.stderr
 
-    assert load() == "tiny 64 True loading tiny\n"
+    assert load() == "tiny 64 True\n"
     kept = [path.name for path in (tmp_path / "hub").rglob("*")]
     assert "model.safetensors" in kept and "pytorch_model.bin" not in kept
     server.shutdown()
     server.server_close()
-    assert load() == "tiny 64 0 loading tiny\n"  # the hub is gone: what was downloaded is used
+    assert load() == "tiny 64 0\n"  # the hub is gone: what was downloaded is used
 
 
 # --- the draft that ships ----------------------------------------------------------------------------
 
 
 def test_draft_weights_for_another_target_are_refused(tmp_path):
+    shipped = drafts.FOLDER / "model.safetensors"
     with pytest.raises(LoadError, match="have target_fingerprint"):
-        drafts.read_draft(drafts.draft_path("model"), "model", "sha256:another")
+        drafts.read_draft(shipped, "model", "sha256:another")
     with pytest.raises(LoadError, match="have kind 'model'"):
-        drafts.read_draft(drafts.draft_path("model"), "medusa", "")
+        drafts.read_draft(shipped, "medusa", "")
     with pytest.raises(LoadError, match="cannot be read"):
         drafts.read_draft(tmp_path / "missing.safetensors", "model", "")
     damaged = tmp_path / "damaged.safetensors"
-    damaged.write_bytes(drafts.draft_path("model").read_bytes()[:5000])
+    damaged.write_bytes(shipped.read_bytes()[:5000])
     with pytest.raises(LoadError, match="cannot be read"):
         drafts.read_draft(damaged, "model", "")
 
