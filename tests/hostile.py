@@ -1,0 +1,28 @@
+"""Token texts that must be shown as they are, whatever shows them."""
+
+HOSTILE = (
+    "<img src=x onerror=alert(1)>",
+    "</code><script>alert(1)</script>",
+    '" onmouseover="alert(1)',
+    "**bold** _it_ ~~s~~",
+    "`code` ```fence```",
+    "$x^2$ and $y$",
+    ":red[hot] :smile: :material/home:",
+    "[l](javascript:alert(1)) ![i](http://x.example/y.png)",
+    "http://evil.example www.evil.example",
+    "\u202eevil",
+    "שלום",
+    "👩\u200d👩\u200d👧",
+    '=HYPERLINK("http://x.example")',
+    "+1-1",
+    "-2+3",
+    "@SUM(A1)",
+    "\t=1+1",
+    "&lt;b&gt; & <b>x</b>",
+    "# head\n- item",
+    "%{x} {y} %s",
+    '"quoted", with; separators\n',
+    "x" * 300,
+    "\\",
+    ']{foreground="red"}',
+)

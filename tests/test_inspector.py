@@ -1,0 +1,215 @@
+"""The inspector's panel under Streamlit's AppTest."""
+
+import re
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from hostile import HOSTILE
+from streamlit.testing.v1 import AppTest
+from tables import TableModel, TablePair, table_pair
+
+from specviz.analysis.explain import verdict
+from specviz.analysis.inspect import inspect_position
+from specviz.analysis.prose import name, sentence, strong
+from specviz.decoding.run import DecodingRun
+from specviz.decoding.sampling import SamplingConfig
+from specviz.decoding.trace import TokenText
+from specviz.ui.markup import code, markdown
+from specviz.ui.text import visible
+
+
+def page():
+    import streamlit as st
+
+    from specviz.ui.inspector import inspector
+
+    inspector(st.session_state.trace, *st.session_state.place, key="panel")
+
+
+class HostilePair(TablePair):
+    def token_text(self, token):
+        return TokenText(HOSTILE[token].encode())
+
+
+def trace_of(pair=None, **options):
+    run = DecodingRun(pair or table_pair(40, 2), [0, 1, 2], k=3, max_new_tokens=40, seed=3, **options)
+    for _ in run:
+        pass
+    return run.trace()
+
+
+def opened(trace, place, **state):
+    app = AppTest.from_function(page)
+    app.session_state.trace = trace
+    app.session_state.place = place
+    for key, value in state.items():
+        app.session_state[key] = value
+    app.run()
+    assert not app.exception
+    return app
+
+
+def find(trace, state, test=lambda place: True):
+    for round in trace.rounds:
+        for position in range(1, round.k + 2):
+            place = inspect_position(trace, round.number, position)
+            if place.state == state and test(place):
+                return place
+    raise AssertionError(f"no {state} token")
+
+
+def words(app):
+    return "\n".join(element.value for element in (*app.markdown, *app.caption, *app.code))
+
+
+@pytest.mark.parametrize("state", ["accepted", "rejected", "discarded", "corrected", "bonus"])
+def test_every_state_has_its_sentence_and_its_charts(state):
+    trace = trace_of(table_pair(5, 2))
+    place = find(trace, state)
+    app = opened(trace, (place.round.number, place.position))
+    assert markdown(verdict(place), lambda token: visible(place.text(token))) in [
+        m.value for m in app.markdown
+    ]
+    charts = app.get("plotly_chart")
+    assert len(charts) == (2 if state == "bonus" else 3)
+    assert all(chart.proto.alt for chart in charts)
+    assert len(app.slider) == (state not in ("bonus", "discarded"))
+    assert f"Round {place.round.number} · position {place.position}" in words(app)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sampling": SamplingConfig(temperature=0.0)},
+        {"sampling": SamplingConfig(temperature=0.7, top_k=4, repetition_penalty=1.3)},
+        {"drafter": "ngram"},
+    ],
+)
+def test_every_place_of_other_runs_renders(options):
+    trace = trace_of(table_pair(6, 2), **options)
+    for round in trace.rounds[:4]:
+        for position in range(1, round.k + 2):
+            opened(trace, (round.number, position), **{"panel-chain": True, "panel-table": True})
+
+
+def test_moving_the_coin_shows_what_would_have_happened_and_back():
+    trace = trace_of(table_pair(5, 2))
+    place = find(trace, "rejected", lambda p: p.row.p > 0.0 and p.position < 3)
+    app = opened(trace, (place.round.number, place.position))
+    assert "What if" not in words(app)
+    app.slider[0].set_value(0.0).run()
+    assert not app.exception
+    text = words(app)
+    assert "What if" in text and "not what happened" in text
+    assert f"position {place.position} would be **accepted**" in re.sub(r"\\", "", text)
+    app.button[0].click().run()
+    assert "not what happened" not in words(app)
+
+
+def test_the_coin_of_another_place_starts_where_it_fell():
+    trace = trace_of(table_pair(5, 2))
+    place = find(trace, "rejected")
+    app = opened(trace, (place.round.number, place.position))
+    app.slider[0].set_value(0.5).run()
+    other = find(trace, "accepted", lambda p: p.round is not place.round)
+    app.session_state.place = (other.round.number, other.position)
+    app.run()
+    assert app.slider[0].value == other.row.u
+
+
+def test_a_trace_without_uniforms_offers_no_coin():
+    trace = trace_of()
+    rounds = tuple(
+        replace(r, correct_u=None, positions=tuple(replace(p, u=None) for p in r.positions))
+        for r in trace.rounds
+    )
+    trace = replace(trace, rounds=rounds)
+    place = find(trace, "rejected")
+    app = opened(trace, (place.round.number, place.position))
+    assert not app.slider and "The coin fell" not in words(app)
+
+
+def test_a_round_that_cannot_be_judged_again_says_so():
+    trace = trace_of()
+    round = replace(trace.rounds[0], correct_u=None)
+    trace = replace(trace, rounds=(round, *trace.rounds[1:]))
+    app = opened(trace, (1, 1))
+    app.slider[0].set_value(0.001).run()
+    assert any("cannot be judged again: the correct uniform was not recorded" in t.value for t in app.text)
+
+
+def test_the_notation_switch_swaps_the_letters():
+    trace = trace_of()
+    place = find(trace, "rejected")
+    app = opened(trace, (place.round.number, place.position))
+    assert "min(1, p/q)" in words(app)
+    app.get("button_group")[0].set_value("chen").run()
+    assert not app.exception
+    assert "min(1, q/p)" in words(app) and "max(0, q − p)" in words(app)
+
+
+def test_expanders_hold_the_chain_and_all_numbers():
+    trace = trace_of()
+    place = find(trace, "rejected")
+    closed = opened(trace, (place.round.number, place.position))
+    assert not closed.dataframe
+    app = opened(trace, (place.round.number, place.position), **{"panel-chain": True, "panel-table": True})
+    chain, table = (frame.value for frame in app.dataframe)
+    assert list(chain.columns) == ["step", "target p", "draft q"]
+    assert float(chain["target p"].iloc[-1]) == pytest.approx(place.row.p, rel=1e-3)
+    assert float(chain["draft q"].iloc[-1]) == pytest.approx(place.row.q, rel=1e-3)
+    assert len(table) == len(place.candidates) + 1
+    row = table[table["id"] == place.row.token].iloc[0]
+    assert (row["p"], row["q"], row["rank by p"]) == (place.row.p, place.row.q, place.row.p_rank)
+    assert row["p/q"] == pytest.approx(place.row.p / place.row.q)
+    assert table["p"].sum() == pytest.approx(1.0)
+
+
+def test_hostile_tokens_stand_in_code_spans_only():
+    v = len(HOSTILE)
+    trace = trace_of(HostilePair(TableModel(v, salt=1), TableModel(v, salt=2)))
+    for round in trace.rounds[:3]:
+        for position in range(1, round.k + 2):
+            app = opened(trace, (round.number, position), **{"panel-chain": True, "panel-table": True})
+            place = inspect_position(trace, round.number, position)
+            for text in {visible(place.text(t)) for t in (place.token, place.row.token) if t is not None}:
+                for element in app.markdown:
+                    assert text not in outside_code(element.value)
+                assert all(text not in element.value for element in app.caption)
+
+
+def outside_code(source):
+    """Markdown without its code spans, by the rule of CommonMark."""
+    out, at = [], 0
+    for opening in re.finditer(r"(?<!`)`+(?!`)", source):
+        if opening.start() < at:
+            continue
+        closing = re.compile(rf"(?<!`){opening.group()}(?!`)").search(source, opening.end())
+        if closing is None:
+            continue
+        out.append(source[at : opening.start()])
+        at = closing.end()
+    return "".join(out) + source[at:]
+
+
+@pytest.mark.parametrize(
+    "text", [*HOSTILE, "`", "``", "```", "` a", "a `", " ``` ", "`$x$`", "a\nb", "\u2028x"]
+)
+def test_code_spans_hold_any_text(text):
+    source = f"The draft drew {code(text)} and more"
+    assert outside_code(source) == "The draft drew  and more"
+    assert "\n" not in source
+
+
+def test_our_own_words_cannot_become_markup():
+    source = markdown(sentence("1. *a* $b$ [c](d) :red[e] ", strong("x_y_z"), name("`rule` $1$")), str)
+    assert r"1\. \*a\* \$b\$ \[c\]\(d\) \:red\[e\] **x\_y\_z**" in source
+    assert "rule" not in outside_code(source)
+
+
+def test_nothing_here_needs_torch():
+    modules = "specviz.ui.inspector, specviz.analysis.html_export"
+    script = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
