@@ -86,8 +86,12 @@ class TablePair:
         self.vocab_size = target.vocab_size
         self.eos_ids = frozenset(eos)
         self.special_ids = frozenset(special)
-        info = ModelInfo("table", 0, "cpu", "float64", 1, self.vocab_size)
-        self.info = PairInfo("table", info, info if draft else None, self.vocab_size, self.vocab_size)
+        self.medusa = self.eagle = None
+        infos = [
+            model and ModelInfo(model.name, 0, "cpu", "float64", 1, self.vocab_size)
+            for model in (target, draft)
+        ]
+        self.info = PairInfo("table", *infos, self.vocab_size, self.vocab_size)
 
     def encode(self, prompt: str, chat: bool) -> list[int]:
         return [ord(c) - ord("a") for c in prompt]

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from specviz.decoding.cache import Cache
-from specviz.decoding.trace import PairInfo, TokenText
+from specviz.decoding.trace import ModelInfo, PairInfo, TokenText
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +47,89 @@ class LanguageModel(Protocol):
         """Feed `tokens` behind what `cache` holds; return the logits of the last `rows` of them."""
 
 
-class Pair(Protocol):
-    """A target, usually with a draft model that shares its vocabulary.
+class OwnModel(LanguageModel, Protocol):
+    """A language model that can say what it is."""
+
+    def info(self) -> ModelInfo: ...
+
+
+class MedusaHeads(Protocol):
+    """Heads on the target's last hidden state.
 
     Attributes:
+        count: number of heads.
+        available: ids they can propose, None for all.
+    """
+
+    count: int
+    available: np.ndarray | None
+
+    def forward(self, feature: Any) -> np.ndarray:
+        """Logits (count, V) from a feature (width,); row i is for the token i + 2 further."""
+
+    def info(self) -> ModelInfo: ...
+
+
+class EagleModel(Protocol):
+    """A model of the target's features: the last hidden states after its final norm.
+
+    Attributes:
+        context_length: most positions it can be fed.
+        available: ids it can propose, None for all.
+        no_feature: stands before the first token of a text.
+    """
+
+    context_length: int
+    available: np.ndarray | None
+    no_feature: Any
+
+    def new_cache(self) -> Cache: ...
+
+    def forward(self, tokens: Sequence[int], before: Sequence[Any], cache: Cache) -> ModelOutput:
+        """Feed tokens, each with the feature (width,) of the token before it, behind what `cache` holds.
+
+        Returns:
+            logits (1, V) of what follows the last token, and as features the one predicted for it, (width,).
+        """
+
+    def info(self) -> ModelInfo: ...
+
+
+class Pair(Protocol):
+    """A target, usually with drafts that share its vocabulary.
+
+    Attributes:
+        medusa, eagle: drafts on the target's features; None if there are none for this target.
         vocab_size: V, the real ids; every logits row of both models has this width.
         eos_ids: ids that end a text.
         special_ids: control tokens, which a drafter must not copy out of a prompt.
     """
 
-    target: LanguageModel
-    draft: LanguageModel | None
     vocab_size: int
     eos_ids: frozenset[int]
     special_ids: frozenset[int]
     info: PairInfo
 
+    @property
+    def target(self) -> LanguageModel: ...
+
+    @property
+    def draft(self) -> LanguageModel | None: ...
+
+    @property
+    def medusa(self) -> MedusaHeads | None: ...
+
+    @property
+    def eagle(self) -> EagleModel | None: ...
+
     def encode(self, prompt: str, chat: bool) -> list[int]:
         """Token ids of a prompt, with exactly one BOS where the model wants one."""
 
     def token_text(self, token: int) -> TokenText: ...
+
+    def early_exit(self, layers: int | None) -> OwnModel:
+        """The target's first layers with its final norm and head; None chooses a number of layers.
+
+        Raises:
+            ValueError: if the target does not have more layers than that, or cannot be cut like this.
+        """

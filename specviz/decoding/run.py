@@ -5,7 +5,7 @@ ids only; what they look like is recorded for whoever shows them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
@@ -18,7 +18,7 @@ from specviz.decoding.drafters import Drafter, Proposal, make_drafter
 from specviz.decoding.protocols import ModelOutput, Pair
 from specviz.decoding.randomness import Randomness, RoundRandomness, SeededRandomness
 from specviz.decoding.sampling import Effective, NonFiniteLogits, SamplingConfig, effective_probs
-from specviz.decoding.trace import CacheStep, Finish, Round, TokenText, Trace
+from specviz.decoding.trace import CacheStep, Finish, PairInfo, Position, Round, TokenText, Trace
 from specviz.decoding.verify import Verdict, Verifier, verify_block
 
 
@@ -130,18 +130,21 @@ class DecodingRun:
         if self.finish is not None:
             raise RuntimeError(f"the run has finished ({self.finish})")
         features = None
+        # A failed round is repeated with the same passes, so that a drafter sees every token's features.
+        cached = caches.length(self.target_cache)
         try:
             done = self._round(len(self.rounds) + 1)
             features = done.features
             self.tokens.extend(done.round.committed)
             self.rounds.append(done.round)
+            cached = len(self.tokens) - 1
             self.recent, self._tail, self.finish, self.error = done.rows, done.tail, done.round.finish, ""
         except RunError as error:
             self.error = str(error)
             raise
         finally:
             # Whatever happened, both caches hold a prefix of the committed tokens, the last one excluded.
-            caches.keep(self.target_cache, len(self.tokens) - 1)
+            caches.keep(self.target_cache, cached)
             self.drafter.observe(self.tokens, features)
         return done.round
 
@@ -173,13 +176,13 @@ class DecodingRun:
         # 4. What is committed: cut at EOS, stop string or limit.
         committed, finish, tail = self._cut([*proposal.tokens[: verdict.accepted], verdict.token])
         cached = start + len(committed) - 1  # the last committed token has not been fed to anything
+        # What a draft made from its own features instead of the target's is cut as well.
+        draft_kept = start if self.drafter.wants_features else cached
 
-        positions = record.positions(output.logits, effective, proposal, verdict, randomness)
-        self._note(token for row in positions for token in row.table.ids)
         round = Round(
             number=number,
             start=start,
-            positions=positions,
+            positions=self._positions(output, effective, proposal, verdict, randomness),
             accepted=verdict.accepted,
             outcome=verdict.outcome,
             token=verdict.token,
@@ -191,7 +194,7 @@ class DecodingRun:
             target_cache=_cache_step(target_before, target_before + len(fed), cached),
             draft_cache=None
             if draft_before is None or draft_after is None
-            else _cache_step(draft_before, draft_after, cached),
+            else _cache_step(draft_before, draft_after, draft_kept),
             draft_seconds=draft_seconds,
             verify_seconds=verify_seconds,
             other_seconds=perf_counter() - began - draft_seconds - verify_seconds,
@@ -209,7 +212,7 @@ class DecodingRun:
         try:
             return self.drafter.propose(self.tokens, max(0, min(room)), randomness)
         except ValueError as error:
-            name = self.pair.draft.name if self.pair.draft else self.drafter.kind
+            name = self.drafter.info.name if self.drafter.info else self.drafter.kind
             raise RunError(_located(f"draft {name}", number, error)) from error
 
     def _effective(self, number: int, output: ModelOutput, proposal: Proposal) -> Effective:
@@ -227,6 +230,19 @@ class DecodingRun:
             return self.verifier(effective.probs, proposal.probs, proposal.tokens, randomness)
         except ValueError as error:
             raise RunError(f"round {number}, {error}") from error
+
+    def _positions(
+        self,
+        output: ModelOutput,
+        effective: Effective,
+        proposal: Proposal,
+        verdict: Verdict,
+        randomness: RoundRandomness,
+    ) -> tuple[Position, ...]:
+        """What the trace keeps of a round's rows."""
+        positions = record.positions(output.logits, effective, proposal, verdict, randomness)
+        self._note(token for row in positions for token in row.table.ids)
+        return positions
 
     def _cut(self, tokens: list[int]) -> tuple[list[int], Finish | None, bytes]:
         """The tokens up to and including the first that ends the text, why it ends, the text's tail."""
@@ -253,13 +269,20 @@ class DecodingRun:
             if token not in self._texts:
                 self._texts[token] = self.pair.token_text(token)
 
+    def _pair_info(self) -> PairInfo:
+        """The pair, with the model that drafts in this run."""
+        pair, draft = self.pair.info, self.drafter.info
+        if draft == pair.draft:
+            return pair
+        return replace(pair, draft=draft, draft_vocab_size=draft.vocab_size if draft else pair.vocab_size)
+
     def trace(self) -> Trace:
         """The run so far as a value."""
         return Trace(
             prompt=self.prompt,
             chat=self.chat,
             prompt_ids=self.prompt_ids,
-            pair=self.pair.info,
+            pair=self._pair_info(),
             drafter=self.drafter.kind,
             k=self.k,
             sampling=self.sampling,

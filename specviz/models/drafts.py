@@ -1,16 +1,21 @@
-"""Trained draft weights that ship with SpecViz, and the models built around them.
+"""Trained draft weights, shipped or trained on this machine, and the drafts built around them.
 
 A file holds only what was trained. Its metadata says the kind, the target it was trained for and how
 well it does; the structure (depth, vocabulary) is read from the file, so that a better draft of another
 size only replaces the file.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from specviz.decoding.trace import ModelInfo
+from specviz.models import builtin
 from specviz.models.errors import LoadError
-from specviz.models.language_model import TransformersModel, TrimmedDraft
+from specviz.models.language_model import TransformersModel, TrimmedDraft, TrimmedHead
+from specviz.models.target_drafts import EagleDraft, MedusaDraft
 
 FOLDER = Path(__file__).parent.parent / "drafts"
 FORMAT = "1"
@@ -23,7 +28,8 @@ class DraftFile:
     Attributes:
         path: the file.
         metadata: what the file says about itself (strings): format, kind, target, target_fingerprint,
-            layers, tokens_seen, beta_heldout_T1, greedy_agreement_heldout, date.
+            tokens_seen, beta_heldout_T1, greedy_agreement_heldout (a number a head or step), date, and
+            layers or heads.
         tensors: torch tensors by name.
     """
 
@@ -32,9 +38,18 @@ class DraftFile:
     tensors: dict[str, Any]
 
 
-def draft_path(kind: str) -> Path:
-    """Where the weights of a kind of draft for the built-in target are."""
-    return FOLDER / f"{kind}.safetensors"
+def draft_path(kind: str, target_fingerprint: str) -> Path | None:
+    """The weights of a kind of draft for a target: those trained on this machine, or those that ship
+    with SpecViz for the built-in target; None if there are neither."""
+    trained = trained_path(kind, target_fingerprint)
+    if trained.exists():
+        return trained
+    return FOLDER / f"{kind}.safetensors" if target_fingerprint == builtin.FINGERPRINT else None
+
+
+def trained_path(kind: str, target_fingerprint: str) -> Path:
+    """Where drafts trained on this machine are kept."""
+    return builtin.home() / "drafts" / target_fingerprint.rpartition(":")[2][:16] / f"{kind}.safetensors"
 
 
 def read_draft(path: Path, kind: str, target_fingerprint: str) -> DraftFile:
@@ -61,29 +76,113 @@ def read_draft(path: Path, kind: str, target_fingerprint: str) -> DraftFile:
     return DraftFile(path, metadata, tensors)
 
 
-def model_draft(target: TransformersModel, fingerprint: str) -> TrimmedDraft:
-    """The small language model that ships with SpecViz, built around the target's own embedding.
+def write_draft(path: Path, kind: str, target_fingerprint: str, tensors: dict[str, Any], about: dict) -> None:
+    """Write draft weights in float16, so that `read_draft` accepts them for this target.
 
-    It runs on the target's device, in its dtype.
+    Args:
+        path: the file; an older one is replaced only once the new one is complete.
+        tensors: torch tensors by name; `draft_vocab` holds ids and stays as it is.
+        about: further metadata, strings.
     """
-    from transformers import AutoModel
+    from safetensors.torch import save_file
 
-    file = read_draft(draft_path("model"), "model", fingerprint)
-    weights = dict(file.tensors)
-    ids = weights.pop("draft_vocab").long()
-    config = type(target.model.config).from_dict(target.model.config.to_dict())
-    config.num_hidden_layers = int(file.metadata["layers"])
-    config.vocab_size, config.pad_token_id = 1, None  # its own embedding is thrown away at once
+    halves = {
+        name: (tensor.int() if name == "draft_vocab" else tensor.half()).cpu().contiguous()
+        for name, tensor in tensors.items()
+    }
+    metadata = {**about, "format": FORMAT, "kind": kind, "target_fingerprint": target_fingerprint}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    save_file(halves, partial, metadata)
+    partial.replace(path)
+
+
+def model_draft(target: TransformersModel, fingerprint: str) -> TrimmedDraft | None:
+    """The small language model trained for a target, on its device and in its dtype; None if there is
+    none."""
+    from specviz.models import parts
+
+    found = _weights("model", target, fingerprint)
+    if found is None:
+        return None
+    file, weights, head = found
     embedding = target.model.get_input_embeddings()
-    body = AutoModel.from_config(config, dtype=embedding.weight.dtype).to(target.device).eval()
-    body.set_input_embeddings(embedding)
-    body.load_state_dict({**weights, "embed_tokens.weight": embedding.weight})
-    head = target.model.get_output_embeddings().weight.detach()[ids.to(target.device)].contiguous()
-    return TrimmedDraft(
-        body,
-        head,
-        ids.numpy(),
-        f"specviz-{config.num_hidden_layers}-layers",
-        target.vocab_size,
-        own_parameters=sum(t.numel() for t in weights.values()),
-    )
+    with refusing(file.path):
+        layers = int(file.metadata["layers"])
+        body = parts.body(target.model, layers, embedding.weight.dtype).to(target.device).eval()
+        body.set_input_embeddings(embedding)
+        _load(body, weights)
+    return TrimmedDraft(body, head, f"specviz-{layers}-layers", _size(weights))
+
+
+def medusa_draft(target: TransformersModel, fingerprint: str) -> MedusaDraft | None:
+    """The Medusa heads trained for a target, or None."""
+    from specviz.models import parts
+
+    found = _weights("medusa", target, fingerprint)
+    if found is None:
+        return None
+    file, weights, head = found
+    with refusing(file.path):
+        made = parts.MedusaHeads(head.weight.shape[1], int(file.metadata["heads"]))
+        made = made.to(target.device, head.weight.dtype).eval()
+        _load(made, weights)
+    return MedusaDraft(made, head, _info("specviz-medusa", target, weights, head))
+
+
+def eagle_draft(target: TransformersModel, fingerprint: str) -> EagleDraft | None:
+    """The EAGLE-style draft trained for a target, or None."""
+    from specviz.models import parts
+
+    found = _weights("eagle", target, fingerprint)
+    if found is None:
+        return None
+    file, weights, head = found
+    embedding = target.model.get_input_embeddings()
+    with refusing(file.path):
+        core = parts.EagleCore(target.model, embedding.weight.dtype).to(target.device).eval()
+        _load(core, weights)
+    info = _info("specviz-eagle", target, weights, head, layers=1)
+    return EagleDraft(core, embedding, head, info, target.context_length)
+
+
+def _weights(
+    kind: str, target: TransformersModel, fingerprint: str
+) -> tuple[DraftFile, dict[str, Any], TrimmedHead] | None:
+    """The file, its tensors but for the ids, and the target's head for these."""
+    path = draft_path(kind, fingerprint)
+    if path is None:
+        return None
+    file = read_draft(path, kind, fingerprint)
+    weights = dict(file.tensors)
+    with refusing(path):
+        ids = weights.pop("draft_vocab").long()
+        head = TrimmedHead(target.model.get_output_embeddings().weight, ids, target.vocab_size)
+    return file, weights, head
+
+
+def _load(module: Any, weights: dict[str, Any]) -> None:
+    """Strictly, but for an embedding, which is not a draft's own."""
+    missing, unexpected = module.load_state_dict(weights, strict=False)
+    wrong = [name for name in missing if "embed_tokens" not in name] + unexpected
+    if wrong:
+        raise ValueError(f"missing or unexpected: {', '.join(wrong)}")
+
+
+@contextmanager
+def refusing(path: Path) -> Iterator[None]:
+    """Turn what goes wrong with a file's content into a LoadError that names the file."""
+    try:
+        yield
+    except (KeyError, ValueError, IndexError, RuntimeError) as error:
+        raise LoadError(f"the draft weights {path} do not fit their own description: {error}") from error
+
+
+def _size(weights: dict[str, Any]) -> int:
+    return sum(tensor.numel() for tensor in weights.values())
+
+
+def _info(
+    name: str, target: TransformersModel, weights: dict[str, Any], head: TrimmedHead, layers: int = 0
+) -> ModelInfo:
+    return ModelInfo(name, _size(weights), str(target.device), target.dtype, layers, len(head))

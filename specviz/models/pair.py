@@ -1,6 +1,7 @@
 """Pairs of target and draft: loading them, and what the engine asks of them."""
 
 import gc
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,12 @@ import numpy as np
 from specviz.decoding.trace import PairInfo, TokenText
 from specviz.models import sources
 from specviz.models.compatibility import Compatibility, compatibility
-from specviz.models.drafts import model_draft
+from specviz.models.drafts import eagle_draft, medusa_draft, model_draft
 from specviz.models.errors import IncompatiblePair, LoadError
 from specviz.models.language_model import TransformersModel, require_rollback
 from specviz.models.progress import Progress, Report, silent
 from specviz.models.prompts import PromptEncoder
+from specviz.models.target_drafts import EagleDraft, EarlyExit, MedusaDraft
 from specviz.models.tokens import TokenTexts, special_ids
 
 
@@ -54,6 +56,26 @@ class LoadedPair:
         )
         self._texts = TokenTexts(tokenizer)
 
+    @cached_property
+    def medusa(self) -> MedusaDraft | None:
+        """Medusa heads for this target, read when first asked for; None if there are none."""
+        return medusa_draft(self.target, self.info.fingerprint)
+
+    @cached_property
+    def eagle(self) -> EagleDraft | None:
+        """The EAGLE-style draft for this target, read when first asked for; None if there is none."""
+        return eagle_draft(self.target, self.info.fingerprint)
+
+    def early_exit(self, layers: int | None = None) -> EarlyExit:
+        """The target's first layers with its final norm and head; five sixths of them if None.
+
+        Raises:
+            ValueError: if the target does not have more layers than that, or cannot be cut like this.
+        """
+        if layers is None:
+            layers = max(1, self.info.target.layers * 5 // 6)
+        return EarlyExit(self.target, layers)
+
     def encode(self, prompt: str, chat: bool) -> list[int]:
         """Token ids of a prompt, with exactly one BOS where the model wants one.
 
@@ -82,8 +104,8 @@ def load_pair(
 
     Args:
         target: "built-in", a hub id, or a local folder in transformers' format with safetensors weights.
-        draft: likewise. None means the draft that ships with the built-in target, and no draft model
-            beside any other target.
+        draft: likewise. None means the draft trained for this target: the one that ships with the
+            built-in target, one trained on this machine, or none.
         device: "cpu", "cuda", "cuda:1", "mps"; None chooses CUDA, then MPS, then the CPU.
         dtype: "float32", "bfloat16" or "float16"; None means bfloat16 on CUDA, else float32: MPS and CPU
             gain little from less, and float16 overflows in models that were trained in bfloat16.
@@ -105,12 +127,12 @@ def load_pair(
     name = target
     draft_model: TransformersModel | None = None
     report_on: Compatibility | None = None
-    if draft is None and target == sources.BUILT_IN:
+    if draft is None:
         if draft_device is not None:
-            raise LoadError("the built-in draft shares the target's embedding and runs on its device")
+            raise LoadError("a draft trained for the target shares its embedding and runs on its device")
         report(Progress("loading the draft", 0, 0))
         draft_model = model_draft(target_model, loaded.fingerprint)
-    elif draft is not None:
+    else:
         name = f"{target} + {draft}"
         draft_place = sources.place(draft_device or device, dtype)
         same = loaded.is_from(draft, draft_place)

@@ -1,12 +1,19 @@
 """The Drafter protocol, and the kinds of drafter by name."""
 
+from typing import Any
+
 from specviz.decoding.drafters.base import Drafter, DraftUnavailable, Proposal
+from specviz.decoding.drafters.eagle import EagleDrafter
+from specviz.decoding.drafters.early_exit import EarlyExitDrafter
+from specviz.decoding.drafters.medusa import MedusaDrafter
 from specviz.decoding.drafters.model import ModelDrafter
 from specviz.decoding.drafters.ngram import NgramDrafter
 from specviz.decoding.protocols import Pair
 from specviz.decoding.sampling import SamplingConfig
 
-DRAFTERS = {cls.kind: cls for cls in (ModelDrafter, NgramDrafter)}
+DRAFTERS: dict[str, Any] = {
+    cls.kind: cls for cls in (ModelDrafter, NgramDrafter, EarlyExitDrafter, MedusaDrafter, EagleDrafter)
+}
 
 __all__ = ["DRAFTERS", "DraftUnavailable", "Drafter", "Proposal", "make_drafter"]
 
@@ -14,10 +21,26 @@ __all__ = ["DRAFTERS", "DraftUnavailable", "Drafter", "Proposal", "make_drafter"
 def make_drafter(kind: str, pair: Pair, sampling: SamplingConfig) -> Drafter:
     """A fresh drafter for one run.
 
+    Args:
+        kind: one of `DRAFTERS`. Two take a setting behind a colon: "early-exit:20" (layers) and
+            "ngram:2-5" (smallest and largest size of the suffix that is looked up).
+        pair: what it drafts for.
+        sampling: the draft's controls.
+
     Raises:
-        ValueError: if the kind is unknown.
+        ValueError: if the kind or its setting is unknown or out of range.
         DraftUnavailable: if the pair lacks what this kind needs.
     """
-    if kind not in DRAFTERS:
-        raise ValueError(f"unknown drafter {kind!r}; choose one of {', '.join(DRAFTERS)}")
-    return DRAFTERS[kind](pair, sampling)
+    name, colon, text = kind.partition(":")
+    if name not in DRAFTERS:
+        raise ValueError(f"unknown drafter {name!r}; choose one of {', '.join(DRAFTERS)}")
+    made = DRAFTERS[name]
+    if not colon:
+        return made(pair, sampling)
+    try:
+        settings = made.settings(text)
+    except (AttributeError, ValueError):
+        raise ValueError(
+            f"the drafter {kind!r} is not understood: settings look like early-exit:20 or ngram:2-5"
+        ) from None
+    return made(pair, sampling, **settings)

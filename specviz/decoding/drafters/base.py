@@ -8,6 +8,8 @@ import numpy as np
 
 from specviz.decoding.cache import Cache
 from specviz.decoding.randomness import RoundRandomness
+from specviz.decoding.sampling import Effective, NonFiniteLogits, SamplingConfig, effective_probs
+from specviz.decoding.trace import ModelInfo
 
 
 class DraftUnavailable(ValueError):
@@ -43,13 +45,15 @@ class Drafter(Protocol):
     keeping the token it drew: dropping a drawn token because its own q was low biases the output.
 
     Attributes:
-        kind: its name in traces and on the command line.
+        kind: its name in traces and on the command line, with settings that are not the default ones.
+        info: the model that drafts; None for a drafter without one.
         cache: the drafter's own cache, None if it has none.
         context_length: most committed tokens it can work from; None if unlimited.
         wants_features: True if `observe` needs the target's hidden states.
     """
 
     kind: str
+    info: ModelInfo | None
     cache: Cache | None
     context_length: int | None
     wants_features: bool
@@ -66,6 +70,61 @@ class Drafter(Protocol):
             target_features: hidden states of the tokens that the target was fed in this round and that
                 were committed, (fed, width); None if not asked for, or after a failed round.
         """
+
+
+class Block:
+    """A draft block in the making: each row's q from logits, and a token drawn from it.
+
+    Args:
+        prefix: the committed tokens.
+        sampling: the draft's controls.
+        available: ids that the draft can propose, None for all.
+        randomness: of this round.
+    """
+
+    def __init__(
+        self,
+        prefix: Sequence[int],
+        sampling: SamplingConfig,
+        available: np.ndarray | None,
+        randomness: RoundRandomness,
+    ) -> None:
+        self.prefix = prefix
+        self.sampling = sampling
+        self.available = available
+        self.randomness = randomness
+        self.tokens: list[int] = []
+        self.logits: list[np.ndarray] = []
+        self.rows: list[Effective] = []
+
+    def draw(self, logits: np.ndarray) -> int:
+        """Draw the next token from logits (1, V).
+
+        Raises:
+            NonFiniteLogits: naming the row within the block.
+        """
+        row = len(self.tokens)
+        try:
+            effective = effective_probs(logits, [[*self.prefix, *self.tokens]], self.sampling, self.available)
+        except NonFiniteLogits as error:
+            raise NonFiniteLogits(row, error.value) from None
+        token = self.randomness.draft(row, effective.probs[0])
+        self.tokens.append(token)
+        self.logits.append(logits)
+        self.rows.append(effective)
+        return token
+
+    def proposal(self) -> Proposal:
+        """The block of at least one token."""
+        removed = [row.removed for row in self.rows if row.removed is not None]
+        return Proposal(
+            tokens=self.tokens,
+            probs=np.concatenate([row.probs for row in self.rows]),
+            logits=np.concatenate(self.logits),
+            removed=np.concatenate(removed) if removed else None,
+            logsumexp=np.concatenate([row.logsumexp for row in self.rows]),
+            drawn=not self.sampling.greedy,
+        )
 
 
 def empty_proposal(vocab_size: int) -> Proposal:

@@ -13,18 +13,25 @@ from specviz.decoding.protocols import Pair
 from specviz.decoding.randomness import RoundRandomness
 from specviz.decoding.sampling import SamplingConfig
 
+SMALLEST, LARGEST = 1, 4
+
 
 class NgramDrafter:
     """Matches suffixes of `largest` down to `smallest` tokens."""
 
     kind = "ngram"
+    info = None
     wants_features = False
     cache = None
     context_length = None
 
-    def __init__(self, pair: Pair, sampling: SamplingConfig, *, smallest: int = 1, largest: int = 4) -> None:
+    def __init__(
+        self, pair: Pair, sampling: SamplingConfig, *, smallest: int = SMALLEST, largest: int = LARGEST
+    ) -> None:
         if not 1 <= smallest <= largest:
             raise ValueError(f"n-gram sizes must satisfy 1 ≤ smallest ≤ largest, not {smallest}, {largest}")
+        if (smallest, largest) != (SMALLEST, LARGEST):
+            self.kind = f"{self.kind}:{smallest}-{largest}"
         self.vocab_size = pair.vocab_size
         # Copying an end-of-text or a chat marker out of the prompt would end or derail the text.
         self.never = pair.special_ids | pair.eos_ids | frozenset(sampling.banned)
@@ -39,6 +46,12 @@ class NgramDrafter:
 
     def observe(self, committed: Sequence[int], target_features: Any) -> None:
         pass  # everything it knows is in the text
+
+    @staticmethod
+    def settings(text: str) -> dict[str, int]:
+        """Of "2-5" in "ngram:2-5": sizes of the suffixes, in tokens."""
+        smallest, _, largest = text.partition("-")
+        return {"smallest": int(smallest), "largest": int(largest)}
 
     def _continuation(self, text: list[int], k: int) -> list[int]:
         """What followed the most recent earlier copy of the longest possible suffix, up to k tokens."""

@@ -29,7 +29,6 @@ class WrappedDrafter:
         self.inner = inner
         self.kind = inner.kind
         self.info = inner.info
-        self.info = inner.info
         self.cache = inner.cache
         self.context_length = inner.context_length
         self.wants_features = inner.wants_features
@@ -192,7 +191,7 @@ def faulty_target(slack: int) -> Callable[[Pair], Pair]:
 
     def change(pair: Pair) -> Pair:
         changed = copy(pair)
-        changed.target = FaultyCacheModel(pair.target, slack)  # type: ignore[assignment]
+        changed.target = FaultyCacheModel(pair.target, slack)  # type: ignore[misc,assignment]
         return changed
 
     return change
@@ -204,7 +203,7 @@ def faulty_draft(slack: int = 0, hole: bool = False) -> Callable[[Pair], Pair]:
     def change(pair: Pair) -> Pair:
         changed = copy(pair)
         if pair.draft is not None:
-            changed.draft = FaultyCacheModel(pair.draft, slack, hole)  # type: ignore[assignment]
+            changed.draft = FaultyCacheModel(pair.draft, slack, hole)  # type: ignore[misc,assignment]
         return changed
 
     return change

@@ -1,0 +1,64 @@
+"""EAGLE-style drafting (Li et al. 2024, arXiv 2401.15077): predict the target's next feature.
+
+A feature is the target's last hidden state after its final norm. One decoder layer sees, at each
+position, a token and the feature of the token before, and predicts this token's feature; the target's
+head turns that into q. Within a block it runs on its own features. After each round the target's real
+ones are known, so the positions made from its own are cut and made again.
+
+The original verifies a tree of greedy drafts; this is a chain of sampled ones under the exact rule.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from specviz.decoding import cache as caches
+from specviz.decoding.drafters.base import Block, DraftUnavailable, Proposal, empty_proposal
+from specviz.decoding.protocols import Pair
+from specviz.decoding.randomness import RoundRandomness
+from specviz.decoding.sampling import SamplingConfig
+
+
+class EagleDrafter:
+    """Drafts autoregressively on features. The first round drafts nothing: no feature is known yet."""
+
+    kind = "eagle"
+    wants_features = True
+
+    def __init__(self, pair: Pair, sampling: SamplingConfig) -> None:
+        if pair.eagle is None:
+            raise DraftUnavailable(
+                f"there is no EAGLE draft for {pair.info.name}; train one with "
+                "`python -m specviz train-drafts --kind eagle`, or use another drafter"
+            )
+        self.model = pair.eagle
+        self.info = self.model.info()
+        self.vocab_size = pair.vocab_size
+        self.sampling = sampling
+        self.context_length = self.model.context_length
+        self.cache = self.model.new_cache()
+        self.exact = 0  # cached positions that were made from the target's features
+        self.features: list[Any] = []  # the target's, of all committed tokens but the last
+
+    def propose(self, prefix: Sequence[int], k: int, randomness: RoundRandomness) -> Proposal:
+        if k == 0 or len(self.features) != len(prefix) - 1:
+            return empty_proposal(self.vocab_size)
+        block = Block(prefix, self.sampling, self.model.available, randomness)
+        first = caches.length(self.cache)
+        fed = list(prefix[first:])
+        before = [
+            self.model.no_feature if i == 0 else self.features[i - 1] for i in range(first, len(prefix))
+        ]
+        for row in range(k):
+            output = self.model.forward(fed, before, self.cache)
+            if row == 0:
+                self.exact = len(prefix)
+            fed, before = [block.draw(output.logits)], [output.features]
+        return block.proposal()
+
+    def observe(self, committed: Sequence[int], target_features: Any) -> None:
+        # One position is always left to feed: a block starts with the prediction after the last token.
+        self.exact = min(self.exact, len(committed) - 1)
+        caches.keep(self.cache, self.exact)
+        if target_features is not None:
+            del self.features[len(committed) - 1 - len(target_features) :]
+            self.features.extend(target_features)

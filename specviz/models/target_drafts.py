@@ -1,0 +1,110 @@
+"""Drafts that are made of the target or look at its hidden states; see `specviz.decoding.protocols`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from specviz.decoding.cache import Cache
+from specviz.decoding.protocols import ModelOutput
+from specviz.decoding.trace import ModelInfo
+from specviz.models.language_model import TransformersModel, TrimmedHead
+
+
+class EarlyExit(TransformersModel):
+    """The target's first layers, its final norm and its head, around the very same weights.
+
+    Args:
+        target: is only read.
+        layers: 1 … one less than the target has.
+
+    Raises:
+        ValueError: if the target does not have more layers than that, or keeps them in a way that
+            cannot be cut.
+    """
+
+    def __init__(self, target: TransformersModel, layers: int) -> None:
+        from specviz.models import parts
+
+        depth = target.info().layers
+        if not 1 <= layers < depth:
+            raise ValueError(f"{target.name} has {depth} layers: exit after 1 … {depth - 1}, not {layers}")
+        self.head = target.model.get_output_embeddings()
+        body = parts.early_exit(target.model, layers)
+        super().__init__(body, f"{target.name}, first {layers} layers", target.vocab_size)
+        self.available = target.available
+
+    def _width(self) -> int:
+        return int(self.head.weight.shape[0])
+
+    def _pass(self, fed: Any, cache: Cache, rows: int, features: bool) -> tuple[Any, Any]:
+        states = self.model(fed, cache=cache, use_cache=True).last_hidden_state[0]
+        return self.head(states[-rows:]), states if features else None
+
+
+class MedusaDraft:
+    """Trained Medusa heads.
+
+    Args:
+        heads: `parts.MedusaHeads`, on the target's device.
+        head: the target's head over the ids that the draft can propose.
+        info: what the draft is.
+    """
+
+    def __init__(self, heads: Any, head: TrimmedHead, info: ModelInfo) -> None:
+        self.heads = heads
+        self.head = head
+        self.count = len(heads.r)
+        self.available = head.ids
+        self._info = info
+
+    def forward(self, feature: Any) -> np.ndarray:
+        """Logits (count, V) from a feature (width,)."""
+        import torch
+
+        with torch.inference_mode():
+            return self.head(torch.stack(self.heads(feature.to(self.head.weight.dtype))))
+
+    def info(self) -> ModelInfo:
+        return self._info
+
+
+class EagleDraft:
+    """A trained EAGLE-style layer.
+
+    Args:
+        core: `parts.EagleCore`, on the target's device.
+        embedding: the target's input embedding.
+        head: the target's head over the ids that the draft can propose.
+        info: what the draft is.
+        context_length: the target's.
+    """
+
+    def __init__(
+        self, core: Any, embedding: Any, head: TrimmedHead, info: ModelInfo, context_length: int
+    ) -> None:
+        self.core = core
+        self.embedding = embedding
+        self.head = head
+        self.available = head.ids
+        self.context_length = context_length
+        self.no_feature = core.fc.weight.new_zeros(core.fc.out_features)
+        self._info = info
+
+    def new_cache(self) -> Any:
+        from transformers import DynamicCache
+
+        return DynamicCache()
+
+    def forward(self, tokens: Sequence[int], before: Sequence[Any], cache: Cache) -> ModelOutput:
+        """Feed tokens, each with the feature (width,) of the token before it."""
+        import torch
+
+        with torch.inference_mode():
+            ids = torch.tensor([list(tokens)], device=self.core.fc.weight.device)
+            features = torch.stack([feature.to(self.no_feature.dtype) for feature in before])[None]
+            predicted = self.core(self.embedding(ids), features, cache)[0, -1]
+            return ModelOutput(self.head(predicted[None]), predicted)
+
+    def info(self) -> ModelInfo:
+        return self._info
