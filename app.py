@@ -4,6 +4,6 @@ import streamlit as st
 
 from specviz.ui import frame
 
-st.set_page_config(page_title="SpecViz", page_icon=":material/speed:", layout="wide")
+st.set_page_config(page_title="SpecViz", page_icon="⏩", layout="wide")
 frame.enter()
 st.navigation(frame.pages(), position="top").run()

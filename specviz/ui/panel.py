@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import fields
+from math import isfinite
 from typing import Any
 
 import streamlit as st
@@ -24,7 +25,9 @@ NAMES = {
     "min_p": "Min-p",
     "penalty": "Repetition penalty",
 }
+NUMBERS = {*LIMITS, *(f"draft_{name}" for name in CONTROLS)}
 HELP = {
+    "drafter": "Who proposes: " + ", ".join(f"{kind} – {text}" for kind, text in DRAFTERS.items()) + ".",
     "k": "Draft tokens in a round (γ in Leviathan et al.). Rounds near a limit draft fewer.",
     "seed": "Determines every random draw: the same recipe and seed give the same run.",
     "temperature": "Divides the logits. 0 is greedy: all probability on the largest logit.",
@@ -42,6 +45,7 @@ HELP = {
 
 def recipe_panel(disabled: bool) -> Recipe:
     """Draw the controls; return the recipe they make."""
+    _drop_unusable()
     gone = hidden()
 
     def control(name: str, draw: Callable[[], Any]) -> Any:
@@ -57,6 +61,26 @@ def recipe_panel(disabled: bool) -> Recipe:
     with st.expander("Sampling, limits, models", icon=":material/tune:"):
         values |= _details(control, disabled)
     return Recipe(**{f.name: values.get(f.name, getattr(recipes.DEFAULT, f.name)) for f in fields(Recipe)})
+
+
+def _drop_unusable() -> None:
+    """Take numbers out of the address that are none: Streamlit would stop at an infinite one."""
+    unusable = [
+        name
+        for name, value in st.query_params.to_dict().items()
+        if name in NUMBERS and name not in st.session_state and not _is_number(value)
+    ]
+    if unusable:
+        for name in unusable:
+            del st.query_params[name]
+        st.rerun()
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def _main(name: str, disabled: bool) -> Any:
@@ -75,9 +99,9 @@ def _main(name: str, disabled: bool) -> Any:
 
         return st.selectbox(
             "Drafter",
-            list(KINDS),
-            format_func=lambda kind: DRAFTERS.get(kind, kind),
+            list(KINDS),  # as they are: what is shown is also what stands in the address
             key=name,
+            help=HELP[name],
             bind="query-params",
             disabled=disabled,
         )

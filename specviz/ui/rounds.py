@@ -71,22 +71,20 @@ def buttons(entry: Entry | None, recipe: Recipe):
     """Run, Step, Stop; returns the container for progress and trouble."""
     going = runner.going()
     with st.container(horizontal=True, vertical_alignment="center"):
-        if going:
-            st.button("Stop", on_click=runner.stop, key="stop", type="primary", icon=":material/stop:")
-        else:
-            again = runner.resumable(entry, recipe)
-            st.button(
-                "Resume" if again else "Run",
-                on_click=runner.start,
-                key="start",
-                type="primary",
-                icon=":material/play_arrow:",
-                help="Makes the remaining rounds." if again else "Starts a new run with these settings.",
-            )
+        again = runner.resumable(entry, recipe)
+        # One button in one place: what it does follows from what is going on.
+        label, icon, act, text = (
+            ("Stop", "stop", runner.stop, "Stops after the round that is being made.")
+            if going
+            else ("Resume", "play_arrow", runner.start, "Makes the remaining rounds.")
+            if again
+            else ("Run", "play_arrow", runner.start, "Starts a new run with these settings.")
+        )
+        st.button(label, on_click=act, key="run_toggle", type="primary", icon=f":material/{icon}:", help=text)
         st.button(
             "Step",
             on_click=runner.step,
-            key="step",
+            key="run_step",
             icon=":material/skip_next:",
             disabled=going,
             help="Makes one round.",
@@ -201,6 +199,9 @@ def place(entry: Entry) -> tuple[int, int] | None:
 
 
 def nothing_yet() -> None:
+    if runner.going():
+        st.skeleton(height=320)
+        return
     st.info(
         "These settings have not been run here yet. Press Run: the same recipe gives the same run on any "
         "machine of the same kind.",

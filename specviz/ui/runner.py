@@ -77,7 +77,7 @@ def advance(entry: Entry | None, recipe: Recipe, place: Any) -> None:
         stop()
     if entry is not None and entry.run is not None:
         entry.trace = entry.run.trace()
-        session.show(entry, session.selection())
+        session.show(entry, session.selection() or (1, 1))
     st.rerun()
 
 

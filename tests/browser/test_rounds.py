@@ -1,0 +1,61 @@
+"""The Rounds page in a real browser."""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def app(serve_module):
+    return serve_module(ROOT / "app.py")
+
+
+@pytest.fixture(scope="module")
+def serve_module(serve):
+    return serve
+
+
+def test_a_cold_deep_link_goes_through_the_frame(serve, open_page):
+    """The first request of a fresh server is a page's own address, with a recipe and a selection."""
+    url = serve(ROOT / "app.py")
+    page = open_page(f"{url}/rounds?run=copying&sel=1.2")
+    page.get_by_text("Recorded runs").wait_for(timeout=60_000)
+    assert page.title() == "SpecViz"
+    assert "run=copying" in page.url and "sel=1.2" in page.url
+    page.get_by_text("Round 1 · position 2").first.wait_for()
+    assert page.get_by_test_id("stSidebarNav").count() == 0
+
+
+def test_the_first_screen_is_a_recorded_run(app, open_page):
+    page = open_page(app)
+    page.get_by_text("recorded run").wait_for(timeout=60_000)
+    assert page.get_by_role("gridcell").count() or page.get_by_text("rejected").count()
+
+
+@pytest.mark.pair
+@pytest.mark.slow
+def test_run_shows_accepted_and_rejected_tokens_and_survives_a_reload(app, open_page):
+    page = open_page(f"{app}/?seed=1&max_tokens=10")
+    page.get_by_role("button", name="Run").click(timeout=60_000)
+    # Loading the pair may include fetching it.
+    page.get_by_text("live run").wait_for(timeout=600_000)
+    page.locator(".st-key-run_toggle", has_text="Run").wait_for(timeout=300_000)
+    timeline = page.locator(".st-key-timeline")
+    timeline.get_by_text("accepted").first.wait_for()
+    timeline.get_by_text("rejected").first.wait_for()
+    address = page.url
+    assert "run=" in address
+    page.reload()
+    page.get_by_text("live run").wait_for(timeout=60_000)
+    assert page.url == address
+
+
+def test_back_returns_to_the_run_before(app, open_page):
+    page = open_page(app)
+    page.get_by_text("recorded run").wait_for(timeout=60_000)
+    page.get_by_role("radio", name="Copying").or_(page.get_by_role("button", name="Copying")).first.click()
+    page.get_by_text("where there is a list to copy").wait_for()
+    page.go_back()
+    page.get_by_text("A round in all its parts").wait_for()

@@ -1,0 +1,194 @@
+"""The Rounds page under Streamlit's own test runner; no model is loaded unless a test says so."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+from tables import table_pair
+
+from specviz import traces
+from specviz.decoding import codec
+from specviz.recipe import Recipe
+from specviz.ui import pairs, session
+
+ROOT = Path(__file__).parent.parent
+
+
+def open_app(**parameters):
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    for name, value in parameters.items():
+        app.query_params[name] = value
+    return app.run()
+
+
+def texts(app):
+    kinds = ("text", "markdown", "caption", "warning", "info", "error")
+    return "\n".join(element.value for kind in kinds for element in getattr(app, kind))
+
+
+def shown(app):
+    """The name of the run in the address."""
+    value = app.query_params["run"]
+    return value[0] if isinstance(value, list) else value
+
+
+@pytest.fixture
+def table_pairs(monkeypatch):
+    """The page's models are table models of 6 tokens, so that a run takes milliseconds."""
+    pair = table_pair(6, seed=2)
+    pair.encode = lambda prompt, chat: [ord(c) % 6 for c in prompt]
+    monkeypatch.setattr(pairs, "obtain", lambda recipe, place: pair)
+    return pair
+
+
+def finish(app, limit=60):
+    """Let the page start over until the run has ended, as the browser would."""
+    for _ in range(limit):
+        if not app.session_state["going"]:
+            return app
+        app.run()
+    raise AssertionError("the run did not end")
+
+
+def test_the_first_screen_shows_a_recorded_run():
+    app = open_app()
+    assert not app.exception
+    assert "recorded run" in texts(app)
+    component = app.get("bidi_component")[0]
+    assert "␣Paris" not in component.proto.json  # pieces, not display text
+    assert "Paris" in component.proto.json
+    assert "rejected" in texts(app)  # the inspector is open at the first place
+
+
+def test_the_first_screen_does_not_import_torch():
+    code = (
+        "import sys; from streamlit.testing.v1 import AppTest\n"
+        "app = AppTest.from_file('app.py', default_timeout=60).run()\n"
+        "assert not app.exception, app.exception\n"
+        "print(sorted({'torch', 'transformers'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("entry", traces.RECORDINGS, ids=lambda r: r.name)
+def test_every_recording_opens(entry):
+    app = open_app(run=entry.name)
+    assert not app.exception
+    assert entry.moral in texts(app)
+
+
+def test_choosing_a_recording_sets_the_controls():
+    app = open_app()
+    app.get("button_group")[0].set_value("copying").run()
+    assert app.session_state["drafter"] == "ngram"
+    assert app.session_state["temperature"] == 0.3
+    assert "list to copy" in texts(app)
+
+
+@pytest.mark.parametrize("sel", ["0.1", "99.1", "1.9", "a.b", "-1.2", "1", "1.2.3", "9" * 40 + ".1", "<img>"])
+def test_a_selection_that_does_not_exist_shows_none(sel):
+    app = open_app(sel=sel)
+    assert not app.exception
+    assert "Choose a token" in texts(app)
+
+
+def test_values_from_a_link_are_clamped():
+    app = open_app(
+        k="999", temperature="-4", seed="1e9999", top_p="nan", prompt="x" * 20_000, drafter="<script>"
+    )
+    assert not app.exception
+    assert 0 <= app.session_state["k"] <= 16
+    assert 0 <= app.session_state["temperature"] <= 2
+    assert app.session_state["drafter"] == "model"
+
+
+def test_run_makes_rounds_to_the_end(table_pairs):
+    app = open_app(prompt="abcabc", max_tokens="24", seed="4")
+    assert "have not been run here" in texts(app)
+    app.button(key="run_toggle").click().run()
+    finish(app)
+    assert not app.exception
+    assert "live run" in texts(app)
+    assert len(session.entry_by_name(shown(app)).trace.output_ids) == 24
+
+
+def test_step_makes_one_round_and_the_run_goes_on_from_there(table_pairs):
+    app = open_app(prompt="abcabc", max_tokens="24", seed="5")
+    app.button(key="run_step").click().run()
+    name = shown(app)
+    assert len(session.entry_by_name(name).trace.rounds) == 1
+    assert app.button(key="run_toggle").label == "Resume"
+    app.button(key="run_step").click().run()
+    assert shown(app) == name
+    assert len(session.entry_by_name(name).trace.rounds) == 2
+    app.button(key="run_toggle").click().run()
+    finish(app)
+    assert shown(app) == name
+    assert session.entry_by_name(name).run.finish == "length"
+
+
+def test_changed_settings_start_a_new_run(table_pairs):
+    app = open_app(prompt="abcabc", max_tokens="24", seed="6")
+    app.button(key="run_step").click().run()
+    first = shown(app)
+    app.number_input(key="k").set_value(2).run()
+    assert "settings changed" in texts(app)
+    app.button(key="run_step").click().run()
+    assert shown(app) != first
+
+
+def test_a_run_that_fails_says_why_and_keeps_its_rounds(table_pairs):
+    import numpy as np
+
+    real = table_pairs.target.logits
+    table_pairs.target.logits = lambda history: np.full(6, np.nan) if len(history) > 12 else real(history)
+    app = open_app(prompt="abcabc", max_tokens="24", seed="7")
+    app.button(key="run_toggle").click().run()
+    finish(app)
+    assert not app.exception
+    assert "the logits contain nan" in texts(app)
+    assert "live run" in texts(app)
+
+
+def test_an_empty_prompt_is_a_clear_error(table_pairs):
+    table_pairs.encode = lambda prompt, chat: []
+    app = open_app(prompt="anything")
+    app.button(key="run_toggle").click().run()
+    assert not app.exception
+    assert "no tokens" in texts(app)
+
+
+def test_controls_can_be_left_out_and_keep_their_values():
+    app = open_app(hide="k,drafter,gallery,files", k="3")
+    assert not app.exception
+    assert "k" not in [n.key for n in app.number_input]
+    assert not app.get("button_group") or app.get("button_group")[0].label != "Recorded runs"
+
+
+def test_a_saved_trace_opens(tmp_path):
+    app = open_app()
+    content = codec.dumps(traces.load("greedy"))
+    app.get("file_uploader")[0].upload("mine.json", content).run()
+    assert not app.exception
+    assert "opened from a file" in texts(app)
+
+
+def test_a_file_that_is_no_trace_is_refused_with_the_reason():
+    app = open_app()
+    app.get("file_uploader")[0].upload("bad.json", b'{"format": "specviz-trace", "version": [9, 0]}').run()
+    assert not app.exception
+    assert "version 9.0" in texts(app)
+    assert "recorded run" in texts(app)  # what was shown stays
+
+
+def test_recipes_survive_a_link():
+    from specviz.recipe import from_link, to_link
+
+    recipe = Recipe(
+        prompt="a & b\n😀", k=7, temperature=1.25, own=True, draft_temperature=0.0, stop="\n", chat=True
+    )
+    assert from_link(to_link(recipe)) == recipe
+    assert to_link(Recipe()) == {}
