@@ -51,6 +51,16 @@ def opened(trace, place, **state):
     return app
 
 
+def every_place(app, rounds):
+    """The app at each place of the first rounds, one after another."""
+    for round in app.session_state.trace.rounds[:rounds]:
+        for position in range(1, round.k + 2):
+            app.session_state.place = (round.number, position)
+            app.run()
+            assert not app.exception
+            yield inspect_position(app.session_state.trace, round.number, position)
+
+
 def find(trace, state, test=lambda place: True):
     for round in trace.rounds:
         for position in range(1, round.k + 2):
@@ -89,9 +99,10 @@ def test_every_state_has_its_sentence_and_its_charts(state):
 )
 def test_every_place_of_other_runs_renders(options):
     trace = trace_of(table_pair(6, 2), **options)
-    for round in trace.rounds[:4]:
-        for position in range(1, round.k + 2):
-            opened(trace, (round.number, position), **{"panel-chain": True, "panel-table": True})
+    app = opened(trace, (1, 1), **{"panel-chain": True, "panel-table": True})
+    for place in every_place(app, 3):
+        assert len(app.dataframe) == 2
+        assert f"Round {place.round.number} · position {place.position}" in words(app)
 
 
 def test_moving_the_coin_shows_what_would_have_happened_and_back():
@@ -170,15 +181,12 @@ def test_expanders_hold_the_chain_and_all_numbers():
 def test_hostile_tokens_stand_in_code_spans_only():
     v = len(HOSTILE)
     trace = trace_of(HostilePair(TableModel(v, salt=1), TableModel(v, salt=2)))
-    for round in trace.rounds[:3]:
-        for position in range(1, round.k + 2):
-            app = opened(trace, (round.number, position), **{"panel-chain": True, "panel-table": True})
-            place = inspect_position(trace, round.number, position)
-            shown = {visible(place.text(t)) for t in (place.token, place.row.token) if t is not None}
-            for text in shown - {"\\"}:  # our own words are escaped with it
-                for element in app.markdown:
-                    assert text not in outside_code(element.value)
-                assert all(text not in element.value for element in app.caption)
+    app = opened(trace, (1, 1), **{"panel-chain": True, "panel-table": True})
+    for place in every_place(app, 3):
+        shown = {visible(place.text(t)) for t in (place.token, place.row.token) if t is not None}
+        for text in shown - {"\\"}:  # our own words are escaped with it
+            assert all(text not in outside_code(element.value) for element in app.markdown)
+            assert all(text not in element.value for element in app.caption)
 
 
 def outside_code(source):
