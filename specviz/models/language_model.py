@@ -1,5 +1,6 @@
 """Transformers models behind the engine's `LanguageModel` protocol."""
 
+import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter
@@ -66,14 +67,37 @@ class TransformersModel:
             fed = torch.tensor([list(tokens)], device=self.device)
             logits, states = self._pass(fed, cache, rows, features)
             # Half precision goes to float32 before anything is computed from it.
-            output = ModelOutput(self._spread(logits.float().cpu().numpy()), states)
+            output = ModelOutput(
+                self._spread(logits[0].float().cpu().numpy()), states[0] if features else None
+            )
         self.forward_seconds += perf_counter() - began
         return output
 
+    def after_each(self, endings: Sequence[Sequence[int]], cache: Cache) -> np.ndarray:
+        """Logits (n, V) of what follows each of n endings of one length, in one pass.
+
+        Args:
+            endings: tokens that stand behind what `cache` holds.
+            cache: is not changed.
+        """
+        import torch
+
+        repeated = copy.deepcopy(cache)
+        with torch.inference_mode():
+            repeated.batch_repeat_interleave(len(endings))  # type: ignore[attr-defined]
+            fed = torch.tensor([list(ending) for ending in endings], device=self.device)
+            logits, _ = self._pass(fed, repeated, 1, False)
+            return self._spread(logits[:, 0].float().cpu().numpy())
+
     def _pass(self, fed: Any, cache: Cache, rows: int, features: bool) -> tuple[Any, Any]:
-        """Logits (rows, width) and, if asked for, hidden states (fed, hidden) after the final norm."""
+        """Feed token ids (batch, n).
+
+        Returns:
+            logits (batch, rows, width) and, if asked for, hidden states (batch, n, hidden) after the
+            final norm.
+        """
         out = self.model(fed, cache=cache, use_cache=True, logits_to_keep=rows, output_hidden_states=features)
-        return out.logits[0], out.hidden_states[-1][0] if features else None
+        return out.logits, out.hidden_states[-1] if features else None
 
     def _spread(self, logits: np.ndarray) -> np.ndarray:
         """(rows, width) to (rows, V); what the model cannot emit is -inf."""
@@ -140,8 +164,8 @@ class TrimmedDraft(TransformersModel):
         return len(self.head)
 
     def _pass(self, fed: Any, cache: Cache, rows: int, features: bool) -> tuple[Any, Any]:
-        states = self.model(fed, cache=cache, use_cache=True).last_hidden_state[0]
-        return states[-rows:] @ self.head.weight.T, states if features else None
+        states = self.model(fed, cache=cache, use_cache=True).last_hidden_state
+        return states[:, -rows:] @ self.head.weight.T, states if features else None
 
     def _spread(self, logits: np.ndarray) -> np.ndarray:
         return self.head.spread(logits)

@@ -38,8 +38,8 @@ class EarlyExit(TransformersModel):
         return int(self.head.weight.shape[0])
 
     def _pass(self, fed: Any, cache: Cache, rows: int, features: bool) -> tuple[Any, Any]:
-        states = self.model(fed, cache=cache, use_cache=True).last_hidden_state[0]
-        return self.head(states[-rows:]), states if features else None
+        states = self.model(fed, cache=cache, use_cache=True).last_hidden_state
+        return self.head(states[:, -rows:]), states if features else None
 
 
 class MedusaDraft:
