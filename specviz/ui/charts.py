@@ -61,7 +61,7 @@ def distributions(
     """
     shown, others = telling(inspection, BARS)
     columns: list[Candidate | Others] = [*shown, others] if others.count else [*shown]
-    ticks = [_tick(inspection, column, show, notation) for column in columns]
+    ticks = _ticks(inspection, columns, show, notation)
     hover = [_hover(column, show, notation) for column in columns]
     bars = _pairs(inspection, columns, hover, notation)
     scale, labels = (_logarithmic(columns), []) if log else _linear(columns)
@@ -195,7 +195,7 @@ def _residual(
     }
     axis = {
         **bare_axis(),
-        "domain": [0.0, 0.19],
+        "domain": [0.0, 0.18],
         "range": [0.0, top],
         "zeroline": True,
         "zerolinecolor": FAINT,
@@ -207,7 +207,7 @@ def _residual(
         {
             "x": 0,
             "xref": "paper",
-            "y": 0.265,
+            "y": 0.25,
             "yref": "paper",
             "text": title,
             "showarrow": False,
@@ -222,7 +222,7 @@ def _residual(
 
 def _layout(ticks: list[str], two: bool, scale: dict) -> dict:
     return {
-        **frame(410 if two else 250),
+        **frame(425 if two else 250),
         "showlegend": True,
         "margin": {"l": 0, "r": 0, "t": 30, "b": 4},
         "legend": legend(1.0, "bottom"),
@@ -238,7 +238,7 @@ def _layout(ticks: list[str], two: bool, scale: dict) -> dict:
         },
         "yaxis": {
             **bare_axis(),
-            "domain": [0.44, 1.0] if two else [0.0, 1.0],
+            "domain": [0.47, 1.0] if two else [0.0, 1.0],
             "showticklabels": True,
             "showgrid": True,
             "gridcolor": FAINT,
@@ -299,17 +299,30 @@ def _places(columns: Sequence) -> list[int]:
     return list(range(len(columns)))
 
 
-def _tick(inspection: Inspection, column: Candidate | Others, show: Show, notation: Notation) -> str:
-    """Two lines: the token, and what became of it or which control took it."""
-    if isinstance(column, Others):
-        return f"others<br>({column.count:,})"
-    name = label(show(column.token))
-    row = inspection.row
-    if column.token == inspection.added:
-        state = inspection.round.outcome
-        return f"<b>{name}</b><br>{_marked(state)}"
-    if column.token == row.token:
-        return f"<b>{name}</b><br>{_marked(row.state)}"
+def _ticks(
+    inspection: Inspection, columns: Sequence[Candidate | Others], show: Show, notation: Notation
+) -> list[str]:
+    """Under each token what became of it, or which control took it."""
+    marks: dict[int | None, str] = {inspection.row.token: inspection.row.state}
+    if inspection.added is not None:
+        marks[inspection.added] = inspection.round.outcome
+    ticks, marked_before = [], False
+    for column in columns:
+        if isinstance(column, Others):
+            ticks.append(f"others<br>({column.count:,})")
+        elif column.token in marks:
+            # Two marks side by side would run into each other: the second goes a line lower.
+            gap = "<br>\u200b<br>" if marked_before else "<br>"
+            ticks.append(f"<b>{label(show(column.token))}</b>{gap}{_marked(marks[column.token])}")
+            marked_before = not marked_before
+            continue
+        else:
+            ticks.append(_unmarked(column, label(show(column.token)), notation))
+        marked_before = False
+    return ticks
+
+
+def _unmarked(column: Candidate, name: str, notation: Notation) -> str:
     for letter, reason in zip(letters(notation), (column.target_removed, column.draft_removed), strict=True):
         if reason:
             short = {"greedy": "", "vocabulary": f"no {letter}"}.get(reason, reason)
