@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from specviz.decoding.run import DecodingRun
 
 BUILT_IN = "built-in"
+EXACT = "exact"
 LONGEST_PROMPT = 8000  # characters in a link; what a browser and the proxies in between pass on
 # Ranges of the numbers, as controls offer them and as values from links are clamped to them.
 LIMITS: dict[str, tuple[float, float]] = {
@@ -38,6 +39,7 @@ class Recipe:
         seed, max_tokens, stop: the rest of `DecodingRun`'s arguments; `stop` is one string or "".
         target, draft: what to load; draft "" is the built-in target's own draft, or none; a draft equal
             to the target shares its weights.
+        rule: "exact", or the name of a fault that the run is made with.
     """
 
     prompt: str = "The capital of France is"
@@ -60,6 +62,7 @@ class Recipe:
     stop: str = ""
     target: str = BUILT_IN
     draft: str = ""
+    rule: str = EXACT
 
     @property
     def sampling(self) -> SamplingConfig:
@@ -77,9 +80,11 @@ class Recipe:
         Raises:
             ValueError: if the prompt or a setting does not fit the pair.
         """
+        from specviz.decoding.faults import get_fault
         from specviz.decoding.run import DecodingRun
 
-        return DecodingRun(
+        begin = DecodingRun if self.rule == EXACT else get_fault(self.rule).start
+        return begin(
             pair,
             more.pop("prompt", self.prompt),
             drafter=self.drafter,

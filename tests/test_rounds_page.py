@@ -153,6 +153,17 @@ def test_a_run_that_fails_says_why_and_keeps_its_rounds(table_pairs):
     assert "live run" in texts(app)
 
 
+def test_a_wrong_rule_is_announced(table_pairs):
+    app = open_app(prompt="abcabc", max_tokens="12", rule="always-accept")
+    app.button(key="run_toggle").click().run()
+    finish(app)
+    assert not app.exception
+    assert "Not the exact engine" in app.error[0].proto.title
+    trace = session.entry_by_name(shown(app)).trace
+    assert {r.verifier for r in trace.rounds} == {"always-accept"}
+    assert all(r.accepted == r.k for r in trace.rounds)
+
+
 def test_an_empty_prompt_is_a_clear_error(table_pairs):
     table_pairs.encode = lambda prompt, chat: []
     app = open_app(prompt="anything")
@@ -182,6 +193,26 @@ def test_a_file_that_is_no_trace_is_refused_with_the_reason():
     assert not app.exception
     assert "version 9.0" in texts(app)
     assert "recorded run" in texts(app)  # what was shown stays
+
+
+def test_the_settings_of_a_trace_are_found_again_unless_the_controls_cannot_say_them():
+    from dataclasses import replace
+
+    from specviz.ui.files import recipe_of
+
+    for entry in traces.RECORDINGS:
+        found = recipe_of(traces.load(entry.name))
+        for name in ("prompt", "drafter", "k", "temperature", "seed", "draft", "own", "rule"):
+            assert getattr(found, name) == getattr(entry.recipe, name)
+    trace = traces.load("capital")
+    for change in (
+        {"k": 900},
+        {"drafter": "<b>"},
+        {"max_new_tokens": 10**6},
+        {"stop": ("a", "b")},
+        {"prompt": ""},
+    ):
+        assert recipe_of(replace(trace, **change)) is None
 
 
 def test_recipes_survive_a_link():

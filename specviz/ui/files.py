@@ -1,17 +1,25 @@
 """Opening and saving: traces, tables, pages."""
 
 import gzip
+from dataclasses import fields
+from typing import Any
 
 import streamlit as st
 
 from specviz.analysis import export
 from specviz.analysis.html_export import round_html, run_html
 from specviz.decoding import codec
+from specviz.decoding.drafters import DRAFTERS
+from specviz.decoding.faults import FAULTS
+from specviz.decoding.sampling import SamplingConfig
 from specviz.decoding.trace import Trace
-from specviz.recipe import BUILT_IN, Recipe
+from specviz.recipe import BUILT_IN, CONTROLS, EXACT, Recipe, clamp
 from specviz.ui import session
 from specviz.ui.session import Entry
 from specviz.ui.text import visible
+
+# Names of pairs in traces, and the draft that makes them.
+PAIRS = {BUILT_IN: "", f"{BUILT_IN} + {BUILT_IN}": BUILT_IN}
 
 
 def panel(entry: Entry) -> None:
@@ -74,24 +82,36 @@ def _open() -> None:
 
 
 def recipe_of(trace: Trace) -> Recipe | None:
-    """The settings that a trace was made with, as far as they can be set here."""
-    if not trace.prompt or trace.pair.name not in (BUILT_IN, f"{BUILT_IN} + {BUILT_IN}"):
+    """The settings that a trace was made with; None if the controls of this version cannot say them."""
+    rule = trace.rounds[0].verifier if trace.rounds else EXACT
+    if trace.pair.name not in PAIRS or trace.drafter not in DRAFTERS or rule not in (EXACT, *FAULTS):
         return None
     target, draft = trace.sampling, trace.draft_sampling
-    own = target != draft
-    return Recipe(
+    recipe = Recipe(
         prompt=trace.prompt,
         chat=trace.chat,
         drafter=trace.drafter,
         k=trace.k,
-        temperature=target.temperature,
-        top_k=target.top_k,
-        top_p=target.top_p,
-        min_p=target.min_p,
-        penalty=target.repetition_penalty,
-        own=own,
+        **_controls(target, ""),
+        own=target != draft,
+        **_controls(draft, "draft_"),
         seed=trace.seed,
         max_tokens=trace.max_new_tokens,
         stop=trace.stop[0] if trace.stop else "",
-        draft=BUILT_IN if trace.pair.name != BUILT_IN else "",
+        draft=PAIRS[trace.pair.name],
+        rule=rule,
     )
+    sayable = bool(trace.prompt) and len(trace.stop) < 2 and not target.banned and not draft.banned
+    values = {f.name: getattr(recipe, f.name) for f in fields(Recipe)}
+    return recipe if sayable and all(clamp(*item) == item[1] for item in values.items()) else None
+
+
+def _controls(sampling: SamplingConfig, prefix: str) -> dict[str, Any]:
+    values = (
+        sampling.temperature,
+        sampling.top_k,
+        sampling.top_p,
+        sampling.min_p,
+        sampling.repetition_penalty,
+    )
+    return {prefix + name: value for name, value in zip(CONTROLS, values, strict=True)}

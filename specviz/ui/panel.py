@@ -39,6 +39,7 @@ HELP = {
     "own": "The output follows the target's controls whatever the draft's are; only acceptance changes.",
     "stop": "The run ends with the token that completes this text.",
     "target": "built-in, a hub id, or a local folder with safetensors weights.",
+    "rule": "The exact rule, or a wrong one from the fault gallery, to see what becomes of the output.",
     "draft": "Empty: the built-in draft, or none beside another target. The target again: q = p.",
 }
 
@@ -139,7 +140,7 @@ def _details(control: Callable, disabled: bool) -> dict[str, Any]:
                 draft = f"draft_{name}"
                 label = f"Draft {NAMES[name].lower()}"
                 values[draft] = control(draft, lambda d=draft, text=label: _number(d, text, disabled))
-    columns = st.columns([1.2, 1.6, 1.6, 2, 2], vertical_alignment="bottom")
+    columns = st.columns([1.1, 1.3, 1.6, 1.6, 1.8, 1.6], vertical_alignment="bottom")
     with columns[0]:
         values["max_tokens"] = control("max_tokens", lambda: _number("max_tokens", "New tokens", disabled))
     for column, name, label in zip(
@@ -148,8 +149,23 @@ def _details(control: Callable, disabled: bool) -> dict[str, Any]:
         with column:
             values[name] = control(name, lambda name=name, label=label: _text(name, label, disabled))
     with columns[4]:
+        values["rule"] = control("rule", lambda: _rule(disabled))
+    with columns[5]:
         values["chat"] = control("chat", lambda: _toggle("chat", "Chat template", disabled))
     return values
+
+
+def _rule(disabled: bool) -> str:
+    from specviz.decoding.faults import FAULTS
+
+    return st.selectbox(
+        "Rule",
+        [recipes.EXACT, *FAULTS],
+        key="rule",
+        bind="query-params",
+        help=HELP["rule"],
+        disabled=disabled,
+    )
 
 
 def _text(name: str, label: str, disabled: bool) -> str:

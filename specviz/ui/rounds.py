@@ -7,8 +7,9 @@ import streamlit as st
 
 from specviz import traces
 from specviz.analysis.metrics import metrics
+from specviz.decoding.faults import FAULTS
 from specviz.decoding.trace import ModelInfo, Trace
-from specviz.recipe import Recipe, to_link
+from specviz.recipe import EXACT, Recipe, to_link
 from specviz.ui import panel, runner, session
 from specviz.ui.session import Entry
 from specviz.ui.text import visible
@@ -141,8 +142,19 @@ def headline(entry: Entry, recipe: Recipe) -> None:
                 icon=":material/undo:",
                 type="tertiary",
             )
-    if entry.trace.rounds and entry.trace.rounds[-1].verifier != "exact":
-        st.warning(f"Judged by the faulty rule {entry.trace.rounds[-1].verifier!r}: not the target's law.")
+    _banner(entry.trace)
+
+
+def _banner(trace: Trace) -> None:
+    """Says unmistakably that a run was not made by the exact rule."""
+    names = {round.verifier for round in trace.rounds} - {EXACT}
+    for name in sorted(names):
+        fault = FAULTS.get(name)
+        st.error(
+            fault.does if fault else "A rule that this version does not know.",
+            title=f"Not the exact engine: {fault.title if fault else 'unknown rule'}",
+            icon=":material/warning:",
+        )
 
 
 def _back_to(name: str, number: int, position: int) -> None:

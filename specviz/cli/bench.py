@@ -1,0 +1,124 @@
+"""`python -m specviz bench`: what things cost, as medians and shares measured in one run.
+
+Wall times mean little on a busy machine; the shares are of the same run and hold up better.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+import tracemalloc
+from statistics import median
+
+from specviz.cli import options
+from specviz.recipe import Recipe
+
+
+def add_parser(subparsers) -> None:
+    parser = subparsers.add_parser("bench", help="measure what rounds, traces, loading and pages cost")
+    parser.add_argument("what", nargs="*", help=f"{', '.join(BENCHMARKS)} (default: all)")
+    parser.add_argument("--json", action="store_true")
+    options.add_pair_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    unknown = set(args.what) - BENCHMARKS.keys()
+    if unknown:
+        raise ValueError(f"unknown benchmark {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
+    results = {}
+    for name in args.what or BENCHMARKS:
+        results[name] = BENCHMARKS[name](args)
+        if not args.json:
+            print(name)
+            for figure, value in results[name].items():
+                print(f"  {figure:<52} {value}")
+    if args.json:
+        print(json.dumps(results))
+    return 0
+
+
+def engine(args: argparse.Namespace) -> dict[str, str]:
+    """What a round costs beside the models' passes, and what recording it costs."""
+    from specviz.decoding import record
+
+    pair = options.load(args)
+    options.end_progress_line()
+    recording = 0.0
+    real = record.positions
+
+    def timed(*arguments):
+        nonlocal recording
+        began = time.perf_counter()
+        try:
+            return real(*arguments)
+        finally:
+            recording += time.perf_counter() - began
+
+    record.positions = timed
+    try:
+        figures: dict[str, list[float]] = {"round": [], "outside": [], "recording": []}
+        models = [model for model in (pair.target, pair.draft) if model is not None]
+        for seed in range(3):
+            decoding = Recipe(seed=seed, max_tokens=40).start(pair)
+            while decoding.finish is None:
+                before, recording = sum(m.forward_seconds for m in models), 0.0
+                round = decoding.step()
+                passes = sum(m.forward_seconds for m in models) - before
+                figures["round"].append(round.seconds)
+                figures["outside"].append((round.seconds - passes) / round.seconds)
+                figures["recording"].append(recording / round.seconds)
+    finally:
+        record.positions = real
+    return {
+        "rounds": str(len(figures["round"])),
+        "median round": f"{median(figures['round']) * 1e3:.1f} ms",
+        "outside the models' passes, share of a round": f"{median(figures['outside']):.1%}",
+        "recording the trace, share of a round": f"{median(figures['recording']):.1%}",
+    }
+
+
+def load(args: argparse.Namespace) -> dict[str, str]:
+    """Warm load of the pair in fresh processes, imports included and not."""
+    code = (
+        "import time; a = time.perf_counter(); import torch, transformers; b = time.perf_counter()\n"
+        "from specviz.models.pair import load_pair\n"
+        f"load_pair({args.target!r}, {args.draft!r}, {args.device!r}, {args.dtype!r})\n"
+        "c = time.perf_counter(); print(b - a, c - b)"
+    )
+    runs = []
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        runs.append([float(x) for x in done.stdout.split()])
+    return {
+        "import of torch and transformers": f"{median(r[0] for r in runs):.1f} s",
+        "loading the pair": f"{median(r[1] for r in runs):.1f} s",
+    }
+
+
+def memory(args: argparse.Namespace) -> dict[str, str]:
+    """What a run of 512 tokens holds: both caches, and everything Python and numpy allocated."""
+    pair = options.load(args)
+    options.end_progress_line()
+    Recipe(max_tokens=8).start(pair).step()  # what is made once is not the run's
+    tracemalloc.start()
+    decoding = Recipe(prompt="Once upon a time", temperature=1.0, max_tokens=512).start(pair)
+    decoding.pair.eos_ids = frozenset()
+    for _ in decoding:
+        pass
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    caches = [decoding.target_cache] + ([decoding.drafter.cache] if decoding.drafter.cache else [])
+    tensors = sum(
+        t.numel() * t.element_size() for c in caches for layer in c.layers for t in (layer.keys, layer.values)
+    )
+    return {
+        "tokens, rounds": f"{decoding.emitted}, {len(decoding.rounds)}",
+        "key-value caches": f"{tensors / 2**20:.1f} MiB",
+        "trace and full rows": f"{held / 2**20:.1f} MiB",
+        "together": f"{(tensors + held) / 2**20:.1f} MiB",
+    }
+
+
+BENCHMARKS = {"engine": engine, "load": load, "memory": memory}
