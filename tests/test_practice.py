@@ -4,13 +4,20 @@ import io
 import json
 import sqlite3
 import zipfile
+from datetime import date
+from pathlib import Path
 
 import numpy as np
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from specviz import traces
 from specviz.decoding.randomness import accepts
-from specviz.lessons import anki, library, numeric, schedule, verdicts
+from specviz.lessons import anki, library, numeric, ordering, schedule, verdicts
+from specviz.ui import practice as ui
+from specviz.ui import teaching
+from specviz.ui.components import ordering as component
+from specviz.ui.components.ordering import Order
 
 
 def test_there_are_at_least_forty_questions_over_all_topics():
@@ -162,3 +169,156 @@ def test_anki_package_holds_every_card_once(tmp_path):
 
 def test_markup_in_a_card_is_escaped():
     assert anki._html("a < b & **c** $x_1$") == r"a &lt; b &amp; <b>c</b> \(x_1\)"
+
+
+ROOT = Path(__file__).parent.parent
+
+
+def practice(**query):
+    at = AppTest.from_file(ROOT / "app.py", default_timeout=30)
+    at.query_params.update(query)
+    at.run()
+    return at.switch_page("pages/practice.py").run()
+
+
+def test_an_order_from_the_browser_is_graded_and_explained():
+    at = practice(practice="order", exercise="3")
+    assert not at.exception
+    right = list(ordering.STEPS)
+    wrong = [right[1], right[0], *right[2:]]
+    for kept, moves in ((wrong, 1), (right, 0)):
+        exercise = at.session_state["ordering:memory"]["exercise"]
+        at.session_state["ordering"] = {"order": {"version": exercise, "kept": kept, "out": []}}
+        at.session_state["ordering:memory"]["order"] = Order(tuple(kept), ())
+        at.run()
+        at.button(key="order-check").click().run()
+        assert not at.exception
+        if moves:
+            assert at.warning[0].value and ordering.REASONS[("propose", "score")] in [
+                m.value for m in at.markdown
+            ]
+        else:
+            assert [s.value for s in at.success] == ["Every line stands where it must."]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, [], {}, {"version": "v", "kept": ["a"], "out": []},
+     {"version": "x", "kept": ["a", "b"], "out": []},
+     {"version": "v", "kept": ["a", "a"], "out": []}, {"version": "v", "kept": ["a", 1], "out": ["b"]},
+     {"version": "v", "kept": "ab", "out": []}, {"version": "v", "kept": [["a"], "b"], "out": []}],
+)  # fmt: skip
+def test_an_order_that_is_none_is_not_believed(value):
+    assert component._order(value, "v", {"a", "b"}) is None
+
+
+def test_an_order_with_lines_left_out_is_believed():
+    assert component._order({"version": "v", "kept": ["b"], "out": ["a"]}, "v", {"a", "b"}) == Order(
+        ("b",), ("a",)
+    )
+
+
+def test_a_real_round_can_be_put_in_order():
+    at = practice(practice="order")
+    at.segmented_control(key="order-source").set_value("a real round").run()
+    assert not at.exception and at.selectbox(key="order-round").options
+
+
+@pytest.mark.parametrize("level", verdicts.LEVELS)
+def test_the_game_is_played_and_scored(level):
+    at = practice(practice="verdict", exercise="5")
+    if level > 1:
+        at.segmented_control(key="verdict-level").set_value(level).run()
+    task = verdicts.tasks(traces.load("capital"), level, 5)[0]
+    if level == 1:
+        at.radio(key="verdict-1-0").set_value(task.kind).run()
+    else:
+        at.slider(key=f"forecast-{level}-0").set_value(round(100 * task.probability)).run()
+    at.button(key="verdict-commit").click().run()
+    assert not at.exception
+    metrics = {m.label: m.value for m in at.metric}
+    assert metrics["Answered"] == "1" and metrics["Streak"] == "1" and metrics["Best on this browser"] == "1"
+    if level > 1:
+        expected = verdicts.quadratic_score(round(100 * task.probability) / 100, task.happened)
+        assert metrics["Mean score"] == f"{expected:.3f}"
+    at.button(key="verdict-next").click().run()
+    assert not at.exception and at.button(key="verdict-commit")
+
+
+def test_what_happened_is_covered_until_the_answer():
+    for level in verdicts.LEVELS:
+        at = practice(practice="verdict", exercise="5")
+        if level > 1:
+            at.segmented_control(key="verdict-level").set_value(level).run()
+        shown = " ".join(str(e.value) for e in (*at.markdown, *at.metric, *at.caption))
+        assert "rejected" not in shown and "accepted" not in shown and "corrected" not in shown
+
+
+def test_a_card_is_answered_and_comes_back_later():
+    at = practice(practice="cards")
+    first = at.subheader[0].value
+    assert library.cards()[0].short not in " ".join(m.value for m in at.markdown)
+    at.button(key="card-show").click().run()
+    assert library.cards()[0].short in " ".join(m.value for m in at.markdown)
+    at.button(key="card-known").click().run()
+    assert not at.exception and at.subheader[0].value != first
+    box, day = at.session_state["learning-memory"]["card-boxes"][library.cards()[0].key]
+    assert box == 1 and day == date.today().toordinal() + 1
+
+
+def test_a_forgotten_card_stays_due():
+    at = practice(practice="cards")
+    at.button(key="card-show").click().run()
+    at.button(key="card-again").click().run()
+    assert at.session_state["learning-memory"]["card-boxes"][library.cards()[0].key][0] == 0
+    assert f"{len(library.cards())} of" in at.caption[0].value
+
+
+@pytest.mark.parametrize("topic", ["all", *(lesson.key for lesson in library.lessons())])
+def test_every_topic_can_be_checked(topic):
+    at = practice(practice="check", topic=topic, exercise="2")
+    assert not at.exception
+    questions = ui.pool(topic, 2)
+    assert len(questions) >= 2
+    for name, question in questions:
+        key = f"answer-{name}-2"
+        if isinstance(question, numeric.Problem):
+            at.number_input(key=key).set_value(question.answer)
+        else:
+            at.radio(key=key).set_value(question.answer)
+    at.run()
+    for name, _ in questions:
+        at.button(key=f"check-{name}-2").click().run()
+    assert not at.exception
+    assert len(at.success) == len(questions) and not at.warning
+
+
+def test_a_wrong_answer_shows_the_solution():
+    at = practice(practice="check", topic="accept", exercise="2")
+    name, question = next(q for q in ui.pool("accept", 2) if isinstance(q[1], numeric.Problem))
+    at.number_input(key=f"answer-{name}-2").set_value(question.answer + 1).run()
+    at.button(key=f"check-{name}-2").click().run()
+    assert question.solution[0] in at.warning[0].value
+
+
+@pytest.mark.parametrize("section", ["order", "verdict", "cards", "check"])
+def test_covered_answers_cannot_be_asked_for(section):
+    at = practice(practice=section, answers="hidden")
+    assert not at.exception
+    asking = ("order-check", "order-solve", "verdict-commit", "card-show")
+    assert not [b.key for b in at.button if b.key in asking or str(b.key).startswith("check-")]
+
+
+@pytest.mark.parametrize(
+    "text, value", [("7", 7), ("-1", 0), ("x", 0), ("", 0), ("9" * 9, 999_999), ("٣", 0)]
+)
+def test_numbers_of_an_address_are_clamped(text, value):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(teaching.st, "query_params", {"exercise": text})
+        assert teaching.number("exercise") == value
+
+
+def test_a_link_leads_to_the_same_exercise():
+    link = teaching.address("https://host/base/learn?x=1", "practice", {"topic": "cost", "exercise": 4})
+    assert link == "https://host/base/practice?topic=cost&exercise=4"
+    assert ui.pool("cost", 4) == ui.pool("cost", 4) != ui.pool("cost", 5)

@@ -101,6 +101,17 @@ class Engine:
     source: str
 
 
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """A fault: the surface it belongs to, what it does to output and acceptance, and what catches it."""
+
+    fault: str
+    surface: str
+    output: str
+    acceptance: str
+    caught: str
+
+
 @lru_cache(maxsize=1)
 def lessons() -> tuple[Lesson, ...]:
     """All lessons, in order."""
@@ -114,6 +125,12 @@ def lesson(key: str) -> Lesson:
         KeyError: if there is none.
     """
     return {entry.key: entry for entry in lessons()}[key]
+
+
+@lru_cache(maxsize=1)
+def intro() -> dict[str, str]:
+    """The opening analogy: "title", "analogy", and where it "breaks"."""
+    return _read(HERE / "intro.toml")
 
 
 @lru_cache(maxsize=1)
@@ -137,6 +154,12 @@ def cards() -> tuple[Card, ...]:
 def engines() -> tuple[Engine, ...]:
     """What known projects do."""
     return tuple(Engine(**entry) for entry in _read(HERE / "engines.toml")["engine"])
+
+
+@lru_cache(maxsize=1)
+def symptoms() -> tuple[Symptom, ...]:
+    """Typical faults."""
+    return tuple(Symptom(**entry) for entry in _read(HERE / "symptoms.toml")["symptom"])
 
 
 def _lesson(path: Path) -> Lesson:

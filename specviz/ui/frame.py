@@ -25,6 +25,8 @@ def pages() -> list:
         st.Page("pages/rounds.py", title="Rounds", icon=":material/timeline:", url_path="home", default=True),
         # The default page answers at "/" only; this one makes its own name a valid address too.
         st.Page("pages/rounds.py", title="Rounds", url_path="rounds", visibility="hidden"),
+        st.Page("pages/learn.py", title="Learn", icon=":material/school:"),
+        st.Page("pages/practice.py", title="Practice", icon=":material/fitness_center:"),
     ]
 
 

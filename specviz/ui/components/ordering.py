@@ -1,0 +1,82 @@
+"""Lines to put in order by mouse, finger or keys. The browser moves them; the server hears the result."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from specviz.lessons.ordering import Line
+
+_HERE = Path(__file__).parent
+_MOUNT = st.components.v2.component(
+    "specviz.ordering",
+    css=(_HERE / "ordering.css").read_text(encoding="utf-8"),
+    js=(_HERE / "ordering.js").read_text(encoding="utf-8"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The keys of the lines kept in, in the reader's order, and of those left out."""
+
+    kept: tuple[str, ...]
+    out: tuple[str, ...]
+
+
+def ordering(
+    lines: Sequence[Line],
+    *,
+    exercise: str,
+    key: str,
+    bin: bool = False,
+    marks: Mapping[str, str] | None = None,
+    locked: bool = False,
+) -> Order:
+    """Show `lines` to be put in order, and return the order they have now.
+
+    Args:
+        lines: in the order to start with.
+        exercise: names the exercise; another name starts over with `lines` as they are.
+        key: names the component.
+        bin: there are lines that do not belong, and a place to put them.
+        marks: words on lines that are wrong, by key; the other lines are then marked as right.
+        locked: nothing can be moved.
+    """
+    memory = st.session_state.setdefault(f"{key}:memory", {"exercise": None, "order": None})
+    if memory["exercise"] != exercise:
+        memory.update(exercise=exercise, order=Order(tuple(line.key for line in lines), ()))
+
+    def moved() -> None:
+        order = _order(st.session_state[key].get("order"), memory["exercise"], {line.key for line in lines})
+        memory["order"] = order or memory["order"]
+
+    # While the exercise is the same, the browser's order stands and this one is not read.
+    _MOUNT(
+        key=key,
+        data={
+            "lines": [{"key": line.key, "text": line.text} for line in lines],
+            "order": list(memory["order"].kept),
+            "out": list(memory["order"].out),
+            "version": exercise,
+            "bin": bin,
+            "marks": None if marks is None else dict(marks),
+            "locked": locked,
+        },
+        on_order_change=moved,
+    )
+    return memory["order"]
+
+
+def _order(value: Any, exercise: str, keys: set[str]) -> Order | None:
+    """What the browser says, or None if it is not an order of these lines of this exercise."""
+    if not isinstance(value, dict) or value.get("version") != exercise:
+        return None
+    kept, out = value.get("kept"), value.get("out")
+    if not isinstance(kept, list) or not isinstance(out, list):
+        return None
+    given = [*kept, *out]
+    if not all(isinstance(k, str) for k in given) or len(given) != len(keys) or set(given) != keys:
+        return None
+    return Order(tuple(kept), tuple(out))

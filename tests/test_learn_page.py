@@ -1,0 +1,91 @@
+"""The lessons as a page: every topic at both levels, without a model, and nothing before a guess."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from specviz.lessons import library
+
+ROOT = Path(__file__).parent.parent
+KEYS = [lesson.key for lesson in library.lessons()]
+
+
+def learn(**query):
+    at = AppTest.from_file(ROOT / "app.py", default_timeout=30)
+    at.query_params.update(query)
+    at.run()
+    at.switch_page("pages/learn.py")
+    return at.run()
+
+
+def reveal(at, key):
+    return at.button(key=f"reveal-{key}").click().run()
+
+
+@pytest.mark.parametrize("level", ["learner", "engineer"])
+@pytest.mark.parametrize("key", KEYS)
+def test_every_lesson_shows_its_text_its_widget_and_its_takeaway(key, level):
+    at = learn(topic=key)
+    at.segmented_control(key="level").set_value(level).run()
+    lesson = library.lesson(key)
+    assert not at.exception
+    assert lesson.texts[level] not in [m.value for m in at.markdown]  # predict first
+    reveal(at, key)
+    assert not at.exception
+    assert lesson.texts[level] in [m.value for m in at.markdown]
+    assert lesson.takeaway in [i.value for i in at.info]
+    assert len(at.get("plotly_chart")) + len(at.dataframe) + len(at.table) >= 1
+
+
+def test_a_prediction_is_judged():
+    lesson = library.lesson("accept")
+    for guess in range(len(lesson.predict.options)):
+        at = learn(topic="accept")
+        at.radio(key="guess-accept").set_value(guess).run()
+        reveal(at, "accept")
+        shown = at.success if guess == lesson.predict.answer else at.warning
+        assert lesson.predict.why in [s.value for s in shown]
+
+
+def test_done_goes_on_and_is_counted():
+    at = reveal(learn(topic="five-steps"), "five-steps")
+    at.button(key="finish").click().run()
+    assert at.selectbox(key="topic").value == "what-the-draft-records"
+    assert at.session_state["learning-memory"]["done"] == ["five-steps"]
+
+
+def test_hidden_answers_stay_covered():
+    at = learn(topic="accept", answers="hidden")
+    assert not [b for b in at.button if b.key == "reveal-accept"]
+    assert library.lesson("accept").predict.why not in [e.value for e in (*at.info, *at.success, *at.warning)]
+
+
+def test_an_unknown_topic_is_the_first():
+    assert learn(topic="<script>").selectbox(key="topic").value == KEYS[0]
+
+
+def test_junk_in_the_browsers_memory_is_ignored():
+    from specviz.ui import learning
+    from specviz.ui.components import browser_memory
+
+    for junk in ("x", {"a": 1}, [1, None, "no-such-lesson"], None):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(browser_memory, "recall", lambda name, junk=junk: junk)
+            assert learning.done() == set()
+
+
+@pytest.mark.slow
+def test_the_lessons_do_not_import_torch():
+    import subprocess
+
+    code = (
+        "from streamlit.testing.v1 import AppTest; from pathlib import Path; import sys;"
+        "at = AppTest.from_file(Path('app.py').resolve(), default_timeout=60);"
+        "at.run(); at.switch_page('pages/learn.py').run(); assert not at.exception;"
+        "at.switch_page('pages/practice.py').run(); assert not at.exception;"
+        "print(sorted({'torch', 'transformers'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip().endswith("[]")
