@@ -7,14 +7,14 @@ import sys
 import specviz
 from specviz.models.errors import LoadError
 
-COMMANDS = ("trace", "fetch")
+COMMANDS = ("trace", "record", "bench", "train-drafts", "fetch")
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m specviz", description=specviz.__doc__)
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in COMMANDS:
-        importlib.import_module(f"specviz.cli.{name}").add_parser(subparsers)
+        importlib.import_module(f"specviz.cli.{name.replace('-', '_')}").add_parser(subparsers)
     args = parser.parse_args(argv)
     try:
         return args.run(args)

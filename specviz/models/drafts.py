@@ -111,7 +111,7 @@ def model_draft(target: TransformersModel, fingerprint: str) -> TrimmedDraft | N
         layers = int(file.metadata["layers"])
         body = parts.body(target.model, layers, embedding.weight.dtype).to(target.device).eval()
         body.set_input_embeddings(embedding)
-        _load(body, weights)
+        load_weights(body, weights)
     return TrimmedDraft(body, head, f"specviz-{layers}-layers", _size(weights))
 
 
@@ -126,7 +126,7 @@ def medusa_draft(target: TransformersModel, fingerprint: str) -> MedusaDraft | N
     with refusing(file.path):
         made = parts.MedusaHeads(head.weight.shape[1], int(file.metadata["heads"]))
         made = made.to(target.device, head.weight.dtype).eval()
-        _load(made, weights)
+        load_weights(made, weights)
     return MedusaDraft(made, head, _info("specviz-medusa", target, weights, head))
 
 
@@ -141,7 +141,7 @@ def eagle_draft(target: TransformersModel, fingerprint: str) -> EagleDraft | Non
     embedding = target.model.get_input_embeddings()
     with refusing(file.path):
         core = parts.EagleCore(target.model, embedding.weight.dtype).to(target.device).eval()
-        _load(core, weights)
+        load_weights(core, weights)
     info = _info("specviz-eagle", target, weights, head, layers=1)
     return EagleDraft(core, embedding, head, info, target.context_length)
 
@@ -161,8 +161,13 @@ def _weights(
     return file, weights, head
 
 
-def _load(module: Any, weights: dict[str, Any]) -> None:
-    """Strictly, but for an embedding, which is not a draft's own."""
+def load_weights(module: Any, weights: dict[str, Any]) -> None:
+    """Load strictly, but for an embedding, which is not a draft's own.
+
+    Raises:
+        ValueError: naming the weights that are missing or too many.
+        RuntimeError: for other shapes.
+    """
     missing, unexpected = module.load_state_dict(weights, strict=False)
     wrong = [name for name in missing if "embed_tokens" not in name] + unexpected
     if wrong:

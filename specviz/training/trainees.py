@@ -1,0 +1,207 @@
+"""What is trained, a class a kind: how it starts, and what it predicts on a batch."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import DynamicCache
+
+from specviz.models import parts
+
+MODEL_LAYERS = 3
+MEDUSA_HEADS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Texts padded at the end to one length L.
+
+    Attributes:
+        ids: (B, L).
+        states: (B, L, width) the target's last hidden states, after the final norm.
+        log_z: (B, L) log normalisers of the target.
+        top: (B, L) the target's greedy tokens.
+        written: (B, L) true where the next token is one that the target wrote.
+    """
+
+    ids: torch.Tensor
+    states: torch.Tensor
+    log_z: torch.Tensor
+    top: torch.Tensor
+    written: torch.Tensor
+
+    @property
+    def written_rows(self) -> torch.Tensor:
+        """(B·L,) for each position its number among the written ones."""
+        return self.written.flatten().long().cumsum(0) - 1
+
+
+class Trainee(nn.Module):
+    """A draft in training.
+
+    Attributes:
+        kind: kind of drafter.
+        embedding: the target's, frozen.
+        trained: the module whose weights are trained and saved.
+        feature_weight: of the distance to the target's features in the loss.
+    """
+
+    kind: str
+    feature_weight = 0.0
+
+    def __init__(self, target: Any, trained: nn.Module) -> None:
+        super().__init__()
+        self.embedding = target.get_input_embeddings().weight.detach().float()
+        self.trained = trained.float()
+
+    def parameters_trained(self) -> list[nn.Parameter]:
+        return [w for name, w in self.trained.named_parameters() if "embed_tokens" not in name]
+
+    def embed(self, ids: torch.Tensor) -> torch.Tensor:
+        return nn.functional.embedding(ids, self.embedding)
+
+    def predict(self, batch: Batch) -> Iterator[tuple[torch.Tensor, int]]:
+        """Predicted hidden states (B, L, width), each with its lead: the one at position i stands for
+        the target's at i + lead."""
+        raise NotImplementedError
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """The trained weights by name."""
+        return parts.own_weights(self.trained)
+
+    def metadata(self) -> dict[str, str]:
+        """What is needed, beside the weights, to build this draft again."""
+        return {}
+
+    @classmethod
+    def like(cls, target: Any, metadata: dict[str, str]) -> "Trainee":
+        """A draft of the same shape as the one with this metadata."""
+        raise NotImplementedError
+
+
+class ModelTrainee(Trainee):
+    """A small model that starts as the target's first layers: the later ones expect a residual stream
+    whose scale an embedding does not have."""
+
+    kind = "model"
+
+    def __init__(self, target: Any, layers: int = MODEL_LAYERS) -> None:
+        self.layers = min(layers, target.base_model.config.get_text_config().num_hidden_layers)
+        body = parts.body(target, self.layers)
+        start = target.base_model.state_dict()
+        body.load_state_dict({name: start[name] for name in parts.own_weights(body)}, strict=False)
+        super().__init__(target, body)
+
+    def predict(self, batch: Batch) -> Iterator[tuple[torch.Tensor, int]]:
+        yield self.trained(inputs_embeds=self.embed(batch.ids), use_cache=False).last_hidden_state, 0
+
+    def metadata(self) -> dict[str, str]:
+        return {"layers": str(self.layers)}
+
+    @classmethod
+    def like(cls, target: Any, metadata: dict[str, str]) -> "ModelTrainee":
+        return cls(target, int(metadata["layers"]))
+
+
+class MedusaTrainee(Trainee):
+    """Heads that start as the target's own."""
+
+    kind = "medusa"
+
+    def __init__(self, target: Any, heads: int = MEDUSA_HEADS) -> None:
+        made = parts.MedusaHeads(target.base_model.config.get_text_config().hidden_size, heads)
+        for weight in made.parameters():
+            nn.init.zeros_(weight)
+        super().__init__(target, made)
+        self.heads = heads
+
+    def predict(self, batch: Batch) -> Iterator[tuple[torch.Tensor, int]]:
+        # The target's own head gives the token after position i, so the first of these is one further.
+        yield from ((states, lead) for lead, states in enumerate(self.trained(batch.states), 1))
+
+    def metadata(self) -> dict[str, str]:
+        return {"heads": str(self.heads)}
+
+    @classmethod
+    def like(cls, target: Any, metadata: dict[str, str]) -> "MedusaTrainee":
+        return cls(target, int(metadata["heads"]))
+
+
+class EagleTrainee(Trainee):
+    """One layer that starts as the target's last one, trained on the target's features and on its own."""
+
+    kind = "eagle"
+    feature_weight = 1.0
+
+    def __init__(self, target: Any) -> None:
+        made = parts.EagleCore(target)
+        base = target.base_model
+        list_name, layers = parts.decoder_layers(base)
+        _, own = parts.decoder_layers(made.core)
+        own[0].load_state_dict(layers[-1].state_dict())
+        names = {name for name in parts.own_weights(made.core) if not name.startswith(list_name + ".")}
+        made.core.load_state_dict({k: v for k, v in base.state_dict().items() if k in names}, strict=False)
+        _start_at_scale(made.fc, target)
+        super().__init__(target, made)
+
+    @classmethod
+    def like(cls, target: Any, metadata: dict[str, str]) -> "EagleTrainee":
+        return cls(target)
+
+    def predict(self, batch: Batch) -> Iterator[tuple[torch.Tensor, int]]:
+        """First on the target's features, then one step on: on its own feature of the token before.
+
+        In the second step a position attends to itself as made from its own feature, and to the earlier
+        ones as made from the target's, just as in a block's second draft token.
+        """
+        embedded, length = self.embed(batch.ids), batch.ids.shape[1]
+        cache = DynamicCache()
+        first = self.trained(embedded, _shifted(batch.states), cache)
+        yield first, 0
+        positions = torch.arange(length, device=embedded.device)
+        earlier = positions[:, None] > positions
+        seen = torch.cat([earlier, torch.eye(length, dtype=torch.bool, device=embedded.device)], dim=1)
+        mask = torch.zeros(seen.shape, device=embedded.device).masked_fill(
+            ~seen, torch.finfo(torch.float32).min
+        )
+        yield self.trained(embedded, _shifted(first), cache, mask[None, None], positions[None]), 0
+
+
+TRAINEES: dict[str, Any] = {cls.kind: cls for cls in (ModelTrainee, MedusaTrainee, EagleTrainee)}
+
+
+def _shifted(states: torch.Tensor) -> torch.Tensor:
+    """The state before each position; zeros before the first."""
+    return nn.functional.pad(states[:, :-1], (0, 0, 1, 0))
+
+
+def _start_at_scale(fc: nn.Linear, target: Any) -> None:
+    """Let `fc` start as a sum of feature and embedding, at the scale that the target's last layer expects.
+
+    The feature, with the norm's weight divided out, gets about half of the residual stream's size there
+    and the embedding a quarter (shares found by trial on one target).
+    """
+    width = fc.out_features
+    ids = torch.arange(min(256, target.get_input_embeddings().weight.shape[0]), device=target.device)[None]
+    with torch.no_grad():
+        stream = target.base_model(ids, output_hidden_states=True, use_cache=False).hidden_states[-2]
+        size = float(stream.float().pow(2).mean(-1).sqrt().median())
+        embedding = float(target.get_input_embeddings()(ids).float().pow(2).mean().sqrt())
+        fc.weight[:, :width] = size / 4 / embedding * torch.eye(width)
+        fc.weight[:, width:] = torch.diag(size / 2 / _norm_weight(target).float().abs().clamp(min=0.1).cpu())
+        nn.init.zeros_(fc.bias)
+
+
+def _norm_weight(target: Any) -> torch.Tensor:
+    """(width,) weight of the final norm: the last vector of that size outside the layers."""
+    base = target.base_model
+    list_name, _ = parts.decoder_layers(base)
+    width = base.config.get_text_config().hidden_size
+    vectors = [
+        weight
+        for name, weight in base.named_parameters()
+        if weight.shape == (width,) and not name.startswith(list_name + ".")
+    ]
+    return vectors[-1] if vectors else torch.ones(width)
