@@ -33,6 +33,11 @@ def test_a_token_under_another_id_is_refused():
     assert "id 64: target has no token" in str(report)
 
 
+def test_an_id_with_two_meanings_is_refused():
+    report = compared(VOCAB, [*VOCAB[:30], "Z", *VOCAB[31:]])
+    assert not report.ok and report.conflicts == ((30, VOCAB[30], "Z"),)
+
+
 def test_only_the_first_conflicts_are_shown():
     report = compared(VOCAB, [*SPECIAL, *reversed(VOCAB[3:])])
     assert [id for id, _, _ in report.conflicts] == [3, 4, 5, 6, 7]

@@ -168,6 +168,7 @@ def test_a_wheel_placed_by_hand_is_used(home, index):
 def test_what_a_dead_process_left_is_cleared(home, index):
     (home / "partial" / "pip").mkdir(parents=True)
     (home / "partial" / "pip" / "half.whl").write_bytes(b"half")
+    (home / "partial" / builtin.FOLDER).mkdir()
     (home / builtin.FOLDER).mkdir()  # a folder without its manifest
     builtin.fetch()
     assert builtin.is_ready() and left(home) == DONE
@@ -368,6 +369,7 @@ for _ in range(1000):
     assert seen == sorted(seen) and seen[-1] > 300
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
+    assert growing.stat().st_size < 100_000  # it did not come to its end
 
 
 def test_a_failed_conversion_says_why(home, tmp_path):
