@@ -62,7 +62,7 @@ def positions(
                 p_entropy=float(p_entropy[row]),
                 q_entropy=float(q_entropy[row]) if drafted else None,
                 p_root_sum=float(p_root[row].sum()),
-                p_sesqui_sum=float(p[row] @ p_root[row]),
+                p_sesqui_sum=float((p[row] * p_root[row]).sum()),
                 target_logsumexp=_finite(target.logsumexp[row]),
                 draft_logsumexp=_finite(proposal.logsumexp[row])
                 if drafted and proposal.logsumexp is not None
