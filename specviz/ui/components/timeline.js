@@ -220,20 +220,21 @@ class Timeline {
 
   drawCell(round, i) {
     const { positions, tokens, columns } = this.model, isOutcome = i === round.k, j = round.from + i;
-    const [glyph, word, figure] = ["glyph", "word", "figure"].map((name) => el("span", name));
+    const [name, glyph, word, figure] = ["name", "glyph", "word", "figure"].map((name) => el("span", name));
+    const silent = { "aria-hidden": "true" }; // the name says it all, in words
     const token = drawPieces(tokens[isOutcome ? round.token : positions.token[j]], false);
     const column = isOutcome ? columns + 2 : i + 2;
     const node = el("div", "cell", { role: "gridcell", tabindex: "-1", "aria-colindex": column, style: `grid-column: ${column}` },
-      el("div", "state", {}, glyph, word, figure), el("div", "token", { dir: "auto" }, token));
+      name, el("div", "state", silent, glyph, word, figure), el("div", "token", { dir: "auto", ...silent }, token));
     if (!isOutcome) {
-      const bar = el("div", "bar", {}, el("i"));
+      const bar = el("div", "bar", silent, el("i"));
       bar.style.setProperty("--a", acceptProbability(positions.p[j], positions.q[j]));
       bar.style.setProperty("--u", positions.u[j]);
       if (positions.u[j] !== null) bar.append(el("b"));
       node.append(bar);
     }
     node.place = [round.number, i + 1];
-    return { el: node, glyph, word, figure, view: "", classes: [] };
+    return { el: node, name, glyph, word, figure, view: "", classes: [] };
   }
 
   // --- Painting: what the present stage shows -------------------------------------------------------------
@@ -255,8 +256,9 @@ class Timeline {
     this.paintHead();
     this.say();
     if (!this.now) return this.text.cutTo(null);
-    const { round, stage } = this.now;
-    reveal(this.scroller, this.rows[round.i].el, this.heads.offsetHeight);
+    const { round, stage } = this.now, row = this.rows[round.i].el;
+    reveal(this.scroller, row, this.heads.offsetHeight);
+    if (!before || before.round.i !== round.i) row.scrollIntoView({ block: "nearest", inline: "nearest" });
     this.text.cutTo(round.text + committedAt(round, stage));
   }
 
@@ -291,7 +293,7 @@ class Timeline {
     const cut = isFinal(view) && isCut(round, i);
     cell.el.classList.remove(...cell.classes);
     cell.el.classList.add(...(cell.classes = [view, ...(cut ? ["cut"] : [])]));
-    cell.el.setAttribute("aria-label", cellName(this.model, round, i, view));
+    cell.name.textContent = cellName(this.model, round, i, view);
     cell.glyph.textContent = glyph;
     cell.word.textContent = cut ? `${word}, cut` : word;
     cell.figure.textContent = cornerOf(this.model, round, i, view);
@@ -342,7 +344,11 @@ class Timeline {
     this.paintHead();
     this.say();
     if (round && jump) this.jumpTo(round, place[1]);
-    if (round && focus) this.rows[round.i].cells[place[1] - 1].el.focus({ preventScroll: true });
+    if (round && focus) {
+      const { el: cell } = this.rows[round.i].cells[place[1] - 1];
+      cell.focus({ preventScroll: true });
+      cell.scrollIntoView({ block: "nearest", inline: "nearest" }); // the page, too, if it has to
+    }
     clearTimeout(this.sending);
     if (!quiet) this.sending = setTimeout(() => this.send("selected", this.selected), later ? 150 : 0);
   }
@@ -393,7 +399,7 @@ class Timeline {
     this.hovered = name;
     for (const node of this.hot) node.classList.remove("hot");
     this.hot = [];
-    if (!place || name === String(this.selected)) return this.tip.hidePopover && this.tip.hidePopover(); // what is pinned is said above
+    if (!place || name === String(this.selected)) return this.tip.togglePopover && this.tip.togglePopover(false); // what is pinned is said above
     const round = this.find(place), { cells } = this.rows[round.i], span = this.text.spanAt(round, place[1]);
     this.hot = [cells && cells[place[1] - 1].el, span && span.el].filter(Boolean);
     for (const node of this.hot) node.classList.add("hot");
@@ -412,8 +418,8 @@ class Timeline {
   }
 
   placeTip(anchor) {
-    if (!this.tip.showPopover) return; // an old browser: the line above the rounds says the same on a click
-    this.tip.showPopover();
+    if (!this.tip.togglePopover) return; // an old browser: the line above the rounds says the same on a click
+    this.tip.togglePopover(true);
     const box = anchor.getBoundingClientRect(), { offsetWidth: width, offsetHeight: height } = this.tip;
     const below = box.bottom + 8 + height < window.innerHeight;
     this.tip.style.left = `${Math.max(8, Math.min(box.left, window.innerWidth - width - 8))}px`;
@@ -540,22 +546,23 @@ class Timeline {
       Home: () => this.edge(false),
       End: () => this.edge(true),
       r: () => this.nextRejection(),
-      Enter: () => target.place && this.select(target.place),
+      Enter: target.place && (() => this.select(target.place)),
       Escape: () => this.letGo(),
       "?": () => (this.help.open ? this.help.close() : this.help.showModal()),
     }[name];
     if (!action) return;
     event.preventDefault();
     event.stopImmediatePropagation();
-    action();
+    if (!event.repeat || name.startsWith("Arrow")) action();
   }
 
-  /** Keys are ours with the focus inside, or when nothing on the page has it; never while somebody types. */
+  /** Keys are ours with the focus inside, or when only what is around us has it; never while somebody types. */
   listens(event) {
-    const path = event.composedPath();
+    const path = event.composedPath(), active = document.activeElement;
     if (path[0].matches && path[0].matches("input, textarea, select, [contenteditable]")) return false;
     if (path.includes(this.root)) return true;
-    return lastUsed === this && (!document.activeElement || document.activeElement === document.body);
+    if (event.key === "ArrowUp" || event.key === "ArrowDown") return false; // the page scrolls with these
+    return lastUsed === this && (!active || active.contains(this.root.getRootNode().host || this.root));
   }
 
   arrow(by) {

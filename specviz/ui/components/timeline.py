@@ -73,7 +73,8 @@ def timeline(
     """Show `trace`, with the token `selected` pinned. The caller keeps the selection.
 
     Args:
-        trace: what to show. A trace that continues the one shown before is appended in place.
+        trace: what to show. A trace that continues the one shown before is appended in place; the same
+            object as before costs nothing.
         selected: round number and position; one that `trace` does not have counts as None.
         key: names the component and its entry in the session state.
         on_select: called before the rerun with the new selection, None when it was let go. It should
