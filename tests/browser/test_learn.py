@@ -1,0 +1,90 @@
+"""Learn and Practice in a real Chromium: a lesson, what the browser remembers, the projector."""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def server(serve):
+    return serve(ROOT / "app.py")
+
+
+@pytest.fixture
+def context(browser):
+    """A browser profile: what one reader's browser remembers."""
+    context = browser.new_context(viewport={"width": 1300, "height": 1000})
+    yield context
+    context.close()
+
+
+def test_a_lesson_is_predicted_revealed_done_and_remembered(server, context):
+    page = context.new_page()
+    page.goto(f"{server}/learn?topic=accept")  # the first request of this server: a deep link
+    page.get_by_role("heading", name="4. Accept with min(1, p/q)").wait_for()
+    page.get_by_text("0 of 16 lessons done").wait_for()
+    assert page.get_by_text("Takeaway").count() == 0
+    page.get_by_role("radio", name="0.4").check(force=True)
+    page.get_by_role("button", name="Check and reveal").click()
+    page.get_by_text("Right: 0.4").wait_for()
+    page.get_by_text("Takeaway").wait_for()
+    page.get_by_role("button", name="Done. Next").click()
+    page.get_by_role("heading", name="5. The residual").wait_for()
+    page.get_by_text("1 of 16 lessons done").wait_for()
+    assert "topic=residual" in page.url
+    again = context.new_page()  # another session of the same browser
+    again.goto(f"{server}/learn?topic=bonus")
+    again.get_by_text("1 of 16 lessons done").wait_for()
+
+
+def test_nothing_but_the_progress_is_stored(server, context):
+    page = context.new_page()
+    page.goto(f"{server}/practice?practice=cards")
+    page.get_by_role("button", name="Show the answer").click()
+    page.get_by_role("button", name="Knew it").click()
+    page.get_by_text("32 of 33 cards").wait_for()
+    page.wait_for_function("() => (localStorage.getItem('specviz.learning') ?? '').includes('card-boxes')")
+    stored = page.evaluate("() => JSON.parse(localStorage.getItem('specviz.learning'))")
+    assert set(stored) <= {"done", "card-boxes", "best-streaks"}
+    page.reload()
+    page.get_by_text("32 of 33 cards").wait_for()
+
+
+def test_broken_storage_does_no_harm(server, context):
+    context.add_init_script("localStorage.setItem('specviz.learning', '{broken')")
+    page = context.new_page()
+    page.goto(f"{server}/practice?practice=cards")
+    page.get_by_text("33 of 33 cards").wait_for()
+
+
+def test_a_covered_link_has_no_answers(server, context):
+    page = context.new_page()
+    page.goto(f"{server}/practice?practice=check&topic=cost&exercise=3&answers=hidden")
+    page.get_by_text("0 of").first.wait_for()
+    assert page.get_by_role("button", name="Check", exact=True).count() == 0
+
+
+def test_the_projector_makes_everything_larger(server, context):
+    page = context.new_page()
+    page.goto(f"{server}/learn?topic=accept&projector=true")
+    heading = page.get_by_role("heading", name="4. Accept")
+    heading.wait_for()
+    page.wait_for_function("() => getComputedStyle(document.documentElement).fontSize === '23px'")
+    assert float(heading.evaluate("e => parseFloat(getComputedStyle(e).fontSize)")) > 40
+
+
+def test_an_order_is_checked_and_the_fewest_lines_are_marked(server, context):
+    page = context.new_page()
+    page.goto(f"{server}/practice?practice=order&exercise=3")
+    page.locator(".line").first.wait_for()
+    page.get_by_role("button", name="Check", exact=True).click()
+    page.get_by_text("to move", exact=False).first.wait_for()
+    marked = page.locator(".line.wrong").count()
+    assert 1 <= marked <= 4
+    page.get_by_role("button", name="Show the order").click()
+    first = page.locator(".kept .words").first
+    first.get_by_text("The draft writes K tokens").wait_for()
+    page.get_by_role("button", name="Check", exact=True).click()
+    page.get_by_text("Every line stands where it must.").wait_for()
