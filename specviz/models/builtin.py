@@ -62,11 +62,6 @@ def home() -> Path:
     return Path(platformdirs.user_cache_dir("specviz", appauthor=False))
 
 
-def is_ready() -> bool:
-    """True if the built-in target can be loaded without fetching anything."""
-    return _complete(home() / FOLDER)
-
-
 def fetch(report: Report = silent) -> Path:
     """The folder of the built-in target, fetched and converted if it is not there yet.
 
