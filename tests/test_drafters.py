@@ -9,6 +9,7 @@ import torch
 from branching import enumerate_law
 from drafts import KINDS, double_llama, llama_drafts, table_drafts
 from tables import joint_law, total_variation
+from transformers import AutoModelForCausalLM, Gemma2Config, GPT2Config, Qwen2Config
 
 from specviz.decoding import cache as caches
 from specviz.decoding.drafters import DRAFTERS, DraftUnavailable, make_drafter
@@ -378,6 +379,22 @@ class TestEarlyExit:
             np.testing.assert_allclose(
                 early.forward(tokens, early.new_cache(), 6).logits, expected, atol=1e-6
             )
+
+    @pytest.mark.parametrize("config", [GPT2Config, Qwen2Config, Gemma2Config])
+    def test_other_architectures_are_cut_alike(self, config):
+        shape = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2}
+        sizes = {**shape, "num_key_value_heads": 1, "head_dim": 8, "vocab_size": 6, "pad_token_id": None}
+        with torch.random.fork_rng():
+            torch.manual_seed(1)
+            model = AutoModelForCausalLM.from_config(config(**sizes)).double().eval()
+        target = TransformersModel(model, "target", 6)
+        early = EarlyExit(target, 2)
+        seen = model(torch.tensor([list(PROMPT)]), output_hidden_states=True).hidden_states[2]
+        norm = getattr(model.base_model, "norm", None) or model.base_model.ln_f
+        expected = model.get_output_embeddings()(norm(seen))[0].detach().numpy()
+        cache = early.new_cache()
+        early.forward(PROMPT[:4], cache, 1)
+        np.testing.assert_allclose(early.forward(PROMPT[4:], cache, 2).logits, expected[4:], atol=1e-6)
 
     def test_its_weights_are_the_targets_own(self, target):
         own = {weight.data_ptr() for weight in target.model.parameters()}

@@ -8,6 +8,7 @@ import pytest
 import torch
 from tiny import VOCAB as TOKENS
 from tiny import letter_tokenizer, llama, save
+from transformers import AutoModelForCausalLM, GPT2Config, Qwen2Config
 
 from specviz.__main__ import main
 from specviz.decoding.run import DecodingRun
@@ -209,6 +210,19 @@ def train(target, examples, kind, tokens, folder, objective=None):
 def test_beta_rises(target, examples, kind, tmp_path):
     _, notes, _ = train(target, examples, kind, 20_000, tmp_path)
     assert all(after > before + 0.005 for before, after in zip(notes[0], notes[-1], strict=True))
+
+
+@pytest.mark.parametrize("kind", TRAINEES)
+@pytest.mark.parametrize("config", [GPT2Config, Qwen2Config])
+def test_other_architectures_train(examples, kind, config, tmp_path):
+    shape = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 4, "num_attention_heads": 4}
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        model = AutoModelForCausalLM.from_config(config(**shape, num_key_value_heads=2, vocab_size=VOCAB))
+    other = TransformersModel(model.eval(), "other", VOCAB)
+    seen = states.look(other, [example.text for example in examples[:16]])
+    _, notes, _ = train(other, seen, kind, 4_000, tmp_path)
+    assert notes[-1][0] > notes[0][0] or notes[0][0] > 0.9
 
 
 @pytest.mark.parametrize("kind", TRAINEES)

@@ -9,15 +9,13 @@ from transformers import AutoModel, DynamicCache
 
 
 def body(target: Any, layers: int, dtype: torch.dtype = torch.float32) -> Any:
-    """A base model like the target's with fewer layers, random weights and no embedding of its own."""
+    """A base model like the target's with fewer layers, random weights and no embedding: drafts take
+    the target's. It is fed `inputs_embeds` unless an embedding is set."""
     config = _config(target, layers)
-    config.vocab_size, config.pad_token_id = 1, None
-    return AutoModel.from_config(config, dtype=dtype)
-
-
-def own_weights(module: nn.Module) -> dict[str, torch.Tensor]:
-    """The weights by name, without those of an embedding, which drafts take from the target."""
-    return {name: weight for name, weight in module.state_dict().items() if "embed_tokens" not in name}
+    config.vocab_size, config.pad_token_id = 1, None  # what is made of these is thrown away at once
+    made = AutoModel.from_config(config, dtype=dtype)
+    made.set_input_embeddings(nn.Identity())
+    return made
 
 
 def decoder_layers(base: Any) -> tuple[str, nn.ModuleList]:

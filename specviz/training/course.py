@@ -192,7 +192,7 @@ class Course:
             else:
                 trainee = TRAINEES[self.kind].like(model, file.metadata)
                 weights = {name: tensor for name, tensor in file.tensors.items() if name != "draft_vocab"}
-                drafts.load_weights(trainee.trained, weights)
+                trainee.trained.load_state_dict(weights)
         head = model.get_output_embeddings().weight
         return trainee.to(self.target.device), Objective(head, ids)
 

@@ -74,7 +74,7 @@ def fit(
         seed: of the order of the texts.
     """
     optimiser = torch.optim.AdamW(
-        trainee.parameters_trained(), lr=RATE, betas=(0.9, 0.95), weight_decay=0.01, fused=True
+        trainee.trained.parameters(), lr=RATE, betas=(0.9, 0.95), weight_decay=0.01, fused=True
     )
     progress = _resume(checkpoint, trainee, optimiser)
     curve_texts = held_out[:SOME]
@@ -108,7 +108,7 @@ def _step(trainee: Trainee, objective: Objective, optimiser: Any, examples: Sequ
         loss = objective.loss(trainee, collate(examples, device))
     optimiser.zero_grad(set_to_none=True)
     loss.backward()
-    torch.nn.utils.clip_grad_norm_(trainee.parameters_trained(), 1.0)
+    torch.nn.utils.clip_grad_norm_(trainee.trained.parameters(), 1.0)
     optimiser.step()
     return sum(len(example.text.ids) for example in examples)
 

@@ -50,14 +50,12 @@ class Trainee(nn.Module):
 
     kind: str
     feature_weight = 0.0
+    embedding: torch.Tensor
 
     def __init__(self, target: Any, trained: nn.Module) -> None:
         super().__init__()
-        self.embedding = target.get_input_embeddings().weight.detach().float()
+        self.register_buffer("embedding", target.get_input_embeddings().weight.detach().float())
         self.trained = trained.float()
-
-    def parameters_trained(self) -> list[nn.Parameter]:
-        return [w for name, w in self.trained.named_parameters() if "embed_tokens" not in name]
 
     def embed(self, ids: torch.Tensor) -> torch.Tensor:
         return nn.functional.embedding(ids, self.embedding)
@@ -69,7 +67,7 @@ class Trainee(nn.Module):
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """The trained weights by name."""
-        return parts.own_weights(self.trained)
+        return self.trained.state_dict()
 
     def metadata(self) -> dict[str, str]:
         """What is needed, beside the weights, to build this draft again."""
@@ -91,7 +89,7 @@ class ModelTrainee(Trainee):
         self.layers = min(layers, target.base_model.config.get_text_config().num_hidden_layers)
         body = parts.body(target, self.layers)
         start = target.base_model.state_dict()
-        body.load_state_dict({name: start[name] for name in parts.own_weights(body)}, strict=False)
+        body.load_state_dict({name: start[name] for name in body.state_dict()})
         super().__init__(target, body)
 
     def predict(self, batch: Batch) -> Iterator[tuple[torch.Tensor, int]]:
@@ -141,8 +139,9 @@ class EagleTrainee(Trainee):
         list_name, layers = parts.decoder_layers(base)
         _, own = parts.decoder_layers(made.core)
         own[0].load_state_dict(layers[-1].state_dict())
-        names = {name for name in parts.own_weights(made.core) if not name.startswith(list_name + ".")}
-        made.core.load_state_dict({k: v for k, v in base.state_dict().items() if k in names}, strict=False)
+        outside = [name for name in made.core.state_dict() if not name.startswith(f"{list_name}.")]
+        start = base.state_dict()
+        made.core.load_state_dict({name: start[name] for name in outside}, strict=False)
         _start_at_scale(made.fc, target)
         super().__init__(target, made)
 
