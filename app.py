@@ -2,8 +2,10 @@
 
 import streamlit as st
 
-from specviz.ui import frame
+from specviz.ui import frame, tour
 
 st.set_page_config(page_title="SpecViz", page_icon="⏩", layout="wide")
 frame.enter()
-st.navigation(frame.pages(), position="top").run()
+page = st.navigation(frame.pages(), position="top")
+tour.banner()
+page.run()

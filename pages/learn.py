@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from specviz.ui import frame, learning, teaching
+from specviz.ui import frame, learning, teaching, tour
 from specviz.ui.components import browser_memory
 
 frame.require_entrypoint()
@@ -13,6 +13,7 @@ learning.analogy()
 with st.container(horizontal=True, vertical_alignment="bottom"):
     lesson = learning.choose_topic()
     level = learning.choose_level()
+    tour.start_menu()
     teaching.projector()
     teaching.link_maker("learn", topic=lesson.key, level=learning.LEVELS[level])
 learning.progress()

@@ -88,3 +88,23 @@ def test_an_order_is_checked_and_the_fewest_lines_are_marked(server, context):
     first.get_by_text("The draft writes K tokens").wait_for()
     page.get_by_role("button", name="Check", exact=True).click()
     page.get_by_text("Every line stands where it must.").wait_for()
+
+
+def test_a_tour_leads_through_the_real_pages(server, context):
+    page = context.new_page()
+    page.goto(f"{server}/learn?topic=accept")
+    page.get_by_role("button", name="Guided tours").click()
+    page.get_by_role("link", name="A first look at a round").click()
+    titles = ["kept", "refused", "Thrown away", "correction comes", "perfect", "Your turn"]
+    for i, title in enumerate(titles):
+        page.get_by_text(f"A first look at a round, {i + 1} of 6").wait_for()
+        page.locator(".st-key-tour").get_by_text(title).first.wait_for()
+        assert f"step={i}" in page.url
+        if i < 5:
+            page.locator(".timeline").wait_for()
+            assert "sel=" in page.url
+            page.get_by_role("button", name="Next", exact=True).click()
+    page.locator(".ordering").wait_for()
+    page.get_by_role("button", name="End the tour").click()
+    page.get_by_text("A first look at a round").wait_for(state="detached")
+    assert "tour=" not in page.url

@@ -1,0 +1,85 @@
+"""Guided tours as data: which page, with which settings and selection, and what to look at there."""
+
+import tomllib
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from specviz.decoding.trace import Trace
+from specviz.lessons import worked
+
+SELECTIONS = ("accepted", "rejected", "discarded", "corrected", "bonus")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A stop of a tour.
+
+    Attributes:
+        page: "rounds", "learn" or "practice".
+        title, text: what is said there.
+        run: rounds: name of the recorded run.
+        select: rounds: one of `SELECTIONS`, or "".
+        topic: learn: key of the lesson.
+        practice: practice: name of the section.
+    """
+
+    page: str
+    title: str
+    text: str
+    run: str = ""
+    select: str = ""
+    topic: str = ""
+    practice: str = ""
+
+    def parameters(self, trace: Trace | None) -> dict[str, str]:
+        """The address's parameters; `trace` is the run's, if there is one.
+
+        Raises:
+            ValueError: if the run has no such place.
+        """
+        given = {"run": self.run, "topic": self.topic, "practice": self.practice}
+        found = {name: value for name, value in given.items() if value}
+        if self.select and trace is not None:
+            number, position = place(trace, self.select)
+            found["sel"] = f"{number}.{position}"
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Tour:
+    key: str
+    title: str
+    about: str
+    steps: tuple[Step, ...]
+
+
+@lru_cache(maxsize=1)
+def tours() -> tuple[Tour, ...]:
+    data = tomllib.loads((Path(__file__).parent / "tours.toml").read_text(encoding="utf-8"))
+    return tuple(Tour(**{**t, "steps": tuple(Step(**step) for step in t["steps"])}) for t in data["tour"])
+
+
+def place(trace: Trace, what: str) -> tuple[int, int]:
+    """(round, position) of a typical place of a run.
+
+    Raises:
+        ValueError: if the run has none, or `what` is not in `SELECTIONS`.
+    """
+    if what == "bonus":
+        full = worked.bonus_round(trace)
+        if full is None:
+            raise ValueError("no round of this run ended with a bonus")
+        return full.number, full.k + 1
+    round = worked.telling_round(trace)
+    if not 0 < round.accepted < round.k - 1:
+        raise ValueError("no round of this run has accepted, rejected and discarded tokens")
+    positions = {
+        "accepted": round.accepted,
+        "rejected": round.accepted + 1,
+        "discarded": round.accepted + 2,
+        "corrected": round.k + 1,
+    }
+    if what not in positions:
+        raise ValueError(f"no selection {what!r}")
+    return round.number, positions[what]
