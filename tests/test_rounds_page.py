@@ -153,6 +153,45 @@ def test_a_run_that_fails_says_why_and_keeps_its_rounds(table_pairs):
     assert "live run" in texts(app)
 
 
+@pytest.mark.parametrize("drafter", ["model", "ngram"])
+def test_the_caches_of_a_live_run_can_be_audited(table_pairs, drafter):
+    app = open_app(prompt="abcabc", max_tokens="12", drafter=drafter)
+    app.button(key="run_toggle").click().run()
+    finish(app)
+    next(b for b in app.button if b.label == "Audit the caches").click().run()
+    assert not app.exception
+    reports = [s.value for s in app.success]
+    assert reports[0].startswith("target: 17 positions cached, 17 expected")
+    assert len(reports) == (2 if drafter == "model" else 1)
+    assert not app.error
+
+
+def test_a_wrong_cache_is_reported(table_pairs):
+    app = open_app(prompt="abcabc", max_tokens="12", seed="9")
+    app.button(key="run_toggle").click().run()
+    finish(app)
+    run = session.entry_by_name(shown(app)).run
+    run.target_cache.layers[0].tokens[3] ^= 1
+    next(b for b in app.button if b.label == "Audit the caches").click().run()
+    assert app.error[0].value.startswith("target: 17 positions cached, 17 expected")
+
+
+def test_branching_continues_from_a_place_with_another_token(table_pairs):
+    app = open_app(prompt="abcabc", max_tokens="12", seed="8")
+    app.button(key="run_toggle").click().run()
+    finish(app)
+    parent = session.entry_by_name(shown(app))
+    app.selectbox(key="branch_token").set_value(5).run()
+    next(b for b in app.button if b.label == "Start the branch").click().run()
+    finish(app)
+    assert not app.exception
+    child = session.entry_by_name(shown(app))
+    assert child.parent == (parent.name, 1, 1)
+    assert child.trace.prompt_ids == (*parent.trace.prompt_ids, 5)
+    assert len(child.trace.output_ids) == 12
+    assert any("back to the run it left" in b.label for b in app.button)
+
+
 def test_a_wrong_rule_is_announced(table_pairs):
     app = open_app(prompt="abcabc", max_tokens="12", rule="always-accept")
     app.button(key="run_toggle").click().run()
@@ -177,6 +216,13 @@ def test_controls_can_be_left_out_and_keep_their_values():
     assert not app.exception
     assert "k" not in [n.key for n in app.number_input]
     assert not app.get("button_group") or app.get("button_group")[0].label != "Recorded runs"
+
+
+def test_a_locked_page_keeps_the_answer_covered():
+    app = open_app(lock="1")
+    assert not app.exception
+    assert "Round 1 is covered" in texts(app)
+    assert "rejected" not in texts(app)
 
 
 def test_a_saved_trace_opens(tmp_path):

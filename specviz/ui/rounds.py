@@ -230,6 +230,12 @@ def no_selection() -> None:
         )
 
 
+def still_covered(number: int) -> None:
+    with st.container(border=True):
+        st.markdown(f"##### Round {number} is covered")
+        st.write("What do you expect? Decide first, then reveal the round in the timeline.")
+
+
 def branching(entry: Entry, recipe: Recipe, at: tuple[int, int]) -> None:
     """Another token here, another K or seed, as a new run beside this one."""
     if "branch" in session.hidden() or entry.recipe is None or runner.going():
