@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from specviz.ui import files, frame, panel, runner, session
+from specviz.ui import files, frame, judge_again, panel, runner, session
 from specviz.ui import rounds as parts
 from specviz.ui.cache_audit import audit_button
 from specviz.ui.components.timeline import timeline
@@ -42,6 +42,7 @@ else:
             inspector(entry.trace, *place, key="inspector")
             parts.branching(entry, recipe, place)
             audit_button(entry)
+    judge_again.panel(entry.trace)
     files.panel(entry)
 
 runner.advance(entry, recipe, status)

@@ -225,6 +225,14 @@ def test_a_locked_page_keeps_the_answer_covered():
     assert "rejected" not in texts(app)
 
 
+def test_a_recorded_run_can_be_judged_by_another_rule():
+    app = open_app(run="capital")
+    assert "Every round ends as it did" in texts(app)
+    app.selectbox(key="judge").set_value("always-accept").run()
+    assert not app.exception
+    assert "Round 1 is the first to end differently" in texts(app)
+
+
 def test_a_saved_trace_opens(tmp_path):
     app = open_app()
     content = codec.dumps(traces.load("greedy"))
