@@ -1,6 +1,7 @@
 """Figures show the numbers of the place, and token text is data in them."""
 
 from functools import cache
+from itertools import pairwise
 
 import pytest
 from hostile import HOSTILE
@@ -12,7 +13,7 @@ from specviz.analysis.prose import number
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
 from specviz.decoding.trace import TokenText
-from specviz.ui import cache_chart, charts, coin_chart
+from specviz.ui import charts, pictures
 from specviz.ui.text import visible
 
 
@@ -143,28 +144,32 @@ def test_sentences_hold_the_numbers():
     text = charts.describe_distributions(place, shower(place))
     for value in (place.row.beta, place.row.tv, place.row.residual_mass, max(c.p for c in place.candidates)):
         assert number(value) in text
-    assert coin_chart.describe_gauge(place, place.row.u).endswith("rejected.")
-    assert coin_chart.describe_gauge(place, 0.0).endswith("kept.")
+    assert pictures.describe_gauge(place, place.row.u).endswith("rejected.")
+    assert pictures.describe_gauge(place, 0.0).endswith("kept.")
 
 
 def test_the_gauge_is_filled_to_the_accept_probability():
     place = next(p for p in places(trace_of()) if p.row.p and p.row.p < p.row.q)
     keep = place.row.accept_probability
-    kept, rejected, mark = coin_chart.gauge(place, 0.25).data
-    assert (kept.x[0], rejected.base[0], rejected.x[0]) == (keep, keep, 1.0 - keep)
-    assert tuple(mark.x) == (0.25, 0.25)
+    band = pictures.gauge_band(place, 0.25)
+    assert [box[:3] for box in band.boxes] == [("kept", 0.0, keep), ("refused", keep, 1.0 - keep)]
+    assert band.marks == ((0.25, "u = 0.25"),)
+    assert (keep, number(keep)) in band.ticks
+    certain = next(p for p in places(trace_of()) if p.row.p and p.row.p >= p.row.q)
+    assert pictures.gauge_band(certain, 0.25).boxes[0][:4] == ("kept", 0.0, 1.0, "always kept")
 
 
 def test_cache_cells_are_those_of_the_strips():
     trace = trace_of()
     place = first(trace, "rejected")
     strips = cache_strips(trace, place.round)
-    figure = cache_chart.caches(strips, shower(place))
-    for bars, kind in zip(figure.data, cache_chart.CELLS, strict=True):
-        assert len(bars.x) == sum(cell == kind for strip in strips for cell, _ in strip.cells)
-    ends = sorted((row, base) for bars in figure.data for row, base in zip(bars.y, bars.base, strict=True))
-    assert len(set(ends)) == len(ends)  # no two cells lie on each other
-    assert str(strips[0].kept) in cache_chart.describe_caches(strips)
+    for strip in strips:
+        band = pictures.cache_band(strip, shower(place))
+        assert [box[0] for box in band.boxes] == [kind for kind, _ in strip.cells]
+        assert [box[3] for box in band.boxes] == [shower(place)(token) for _, token in strip.cells]
+        ends = [box[1] for box in band.boxes]
+        assert all(b - a >= 1.0 for a, b in pairwise(ends))  # no cell lies on another
+    assert str(strips[0].kept) in pictures.describe_caches(strips)
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "&", "<", ">", "$a$"])
@@ -176,7 +181,7 @@ def test_escaped_text_holds_nothing_that_plotly_reads(text):
     assert safe == text
 
 
-def test_hostile_tokens_stay_text_in_every_figure():
+def test_hostile_tokens_stay_text_in_figures():
     trace = trace_of(hostile=True)
     tags = (
         "<b>",
@@ -186,18 +191,11 @@ def test_hostile_tokens_stay_text_in_every_figure():
         *(f'<span style="color:{c}">' for c in charts.STATE_COLOURS.values()),
     )
     for place in places(trace):
-        show = shower(place)
-        figures = [
-            charts.distributions(place, show),
-            cache_chart.caches(cache_strips(trace, place.round), show),
-        ]
-        if place.row.u is not None:
-            figures.append(coin_chart.gauge(place, place.row.u))
-        for figure in figures:
-            for text in strings(figure.to_plotly_json()):
-                for tag in tags:
-                    text = text.replace(tag, "")
-                assert not set("<>$") & set(text), text
+        figure = charts.distributions(place, shower(place))
+        for text in strings(figure.to_plotly_json()):
+            for tag in tags:
+                text = text.replace(tag, "")
+            assert not set("<>$") & set(text), text
 
 
 def test_long_labels_are_cut():

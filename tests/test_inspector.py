@@ -1,5 +1,6 @@
 """The inspector's panel under Streamlit's AppTest."""
 
+import json
 import re
 import subprocess
 import sys
@@ -82,9 +83,10 @@ def test_every_state_has_its_sentence_and_its_charts(state):
     assert markdown(verdict(place), lambda token: visible(place.text(token))) in [
         m.value for m in app.markdown
     ]
-    charts = app.get("plotly_chart")
-    assert len(charts) == (2 if state == "bonus" else 3)
-    assert all(chart.proto.alt for chart in charts)
+    assert app.get("plotly_chart")[0].proto.alt
+    pictures = [json.loads(element.proto.json) for element in app.get("bidi_component")]
+    assert len(pictures) == (1 if state == "bonus" else 2)
+    assert all(picture["alt"] for picture in pictures)
     assert len(app.slider) == (state not in ("bonus", "discarded"))
     assert f"Round {place.round.number} · position {place.position}" in words(app)
 

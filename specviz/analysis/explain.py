@@ -133,7 +133,7 @@ def what_if(inspection: Inspection, again: Rejudged, u: float, notation: Notatio
         return parts + sentence("The round would end as it did.")
     if before != after and after == "accepted" and again.outcome == "corrected":
         parts += sentence(
-            f"The round would go on and end at position {again.accepted + 1}, where the recorded coin rejects. "
+            f"The round would go on and end at position {again.accepted + 1}, where its coin rejects. "
         )
     source = letters(notation)[0] if again.law == "p" else "the residual"
     share = number(again.probability)

@@ -33,7 +33,7 @@ STATE_COLOURS = {
 }
 LABEL = 8  # characters of a token that fit under a pair of bars
 BARS = 8
-CONFIG = {"displaylogo": False, "modeBarButtons": [["toImage"]], "responsive": True}
+CONFIG = {"displaylogo": False, "modeBarButtons": [["toImage"]]}
 
 
 def escaped(text: str) -> str:
@@ -43,9 +43,9 @@ def escaped(text: str) -> str:
     return text
 
 
-def label(text: str, limit: int = LABEL) -> str:
+def label(text: str) -> str:
     """An axis label of bounded length."""
-    return escaped(text if len(text) <= limit else text[: limit - 1] + "…")
+    return escaped(text if len(text) <= LABEL else text[: LABEL - 1] + "…")
 
 
 def distributions(
@@ -224,7 +224,7 @@ def _layout(ticks: list[str], two: bool, scale: dict) -> dict:
     return {
         **frame(425 if two else 250),
         "showlegend": True,
-        "margin": {"l": 0, "r": 0, "t": 30, "b": 4},
+        "margin": {"l": 44, "r": 0, "t": 30, "b": 4},
         "legend": legend(1.0, "bottom"),
         "xaxis": {
             **bare_axis(),
@@ -242,7 +242,6 @@ def _layout(ticks: list[str], two: bool, scale: dict) -> dict:
             "showticklabels": True,
             "showgrid": True,
             "gridcolor": FAINT,
-            "automargin": True,
             "nticks": 5,
             **scale,
         },

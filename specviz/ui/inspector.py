@@ -12,7 +12,7 @@ from specviz.analysis.prose import GLYPHS, Notation, letters
 from specviz.analysis.rejudge import NotRecorded, Rejudged, rejudge
 from specviz.decoding.trace import Round, Trace
 from specviz.decoding.verify import VerifyError
-from specviz.ui import cache_chart, charts, coin_chart
+from specviz.ui import charts, pictures
 from specviz.ui.markup import code, markdown
 from specviz.ui.text import visible
 
@@ -113,12 +113,7 @@ def _coin(place: Inspection, show: charts.Show, notation: Notation, key: str) ->
     assert recorded is not None
     widget = f"{key}-u-{place.round.number}-{place.row_position}"
     u = st.session_state.get(widget, recorded)
-    st.plotly_chart(
-        coin_chart.gauge(place, u),
-        key=f"{key}-gauge",
-        config=charts.CONFIG,
-        alt=coin_chart.describe_gauge(place, u),
-    )
+    pictures.gauge(place, u, f"{key}-gauge")
     if place.state == "discarded":
         return
     st.slider(
@@ -268,12 +263,7 @@ def table(place: Inspection, show: charts.Show, notation: Notation = "leviathan"
 def _caches(trace: Trace, round: Round, show: charts.Show, key: str) -> None:
     strips = cache_strips(trace, round)
     st.markdown("##### Caches after the round", anchors=False)
-    st.plotly_chart(
-        cache_chart.caches(strips, show),
-        key=f"{key}-strips",
-        config=charts.CONFIG,
-        alt=cache_chart.describe_caches(strips),
-    )
+    pictures.caches(strips, show, f"{key}-strips")
     for strip in strips:
         says = markdown(next_feed(round, strip), show)
         st.markdown(f":small[**{strip.role.capitalize()}** {code(strip.model)}: {figures(strip)}. {says}]")

@@ -1,0 +1,84 @@
+"""The coin of a token and the cells of the caches as rows of boxes, and the sentences that say it."""
+
+from collections.abc import Callable, Sequence
+
+from specviz.analysis.caches import CacheStrip, Cell, figures
+from specviz.analysis.inspect import Inspection
+from specviz.analysis.prose import apart, number
+from specviz.decoding.randomness import accepts
+from specviz.ui.components.bands import Band, bands
+
+CELLS: dict[Cell, str] = {
+    "before": "cached before",
+    "new": "new, kept",
+    "cut": "cut again",
+    "unfed": "committed, not fed yet",
+}
+GAP = 0.3  # between what a cache held and what it has yet to be fed
+
+
+def gauge(inspection: Inspection, u: float, key: str) -> None:
+    """The accept probability as a bar from 0 to 1, and where the coin `u` fell."""
+    bands((gauge_band(inspection, u),), span=1.0, alt=describe_gauge(inspection, u), key=key)
+
+
+def gauge_band(inspection: Inspection, u: float) -> Band:
+    keep = inspection.row.accept_probability or 0.0
+    sides = [("kept", 0.0, keep), ("refused", keep, 1.0 - keep)]
+    if not 0.0 < keep < 1.0:
+        sides = [("kept", 0.0, 1.0) if keep else ("refused", 0.0, 1.0)]
+    words = {"kept": "kept", "refused": "rejected"}
+    always = "" if len(sides) == 2 else "always "
+    return Band(
+        boxes=tuple(
+            (
+                side,
+                start,
+                width,
+                always + words[side] if width > 0.12 else "",
+                f"{words[side]} by {number(width)} of all coins",
+            )
+            for side, start, width in sides
+        ),
+        marks=((u, f"u = {number(u)}"),),
+        # The ends go without saying where the threshold needs the room.
+        ticks=tuple((x, number(x)) for x in sorted({0.0, keep, 1.0}) if x == keep or abs(x - keep) > 0.08),
+    )
+
+
+def describe_gauge(inspection: Inspection, u: float) -> str:
+    """What `gauge` shows, with its numbers."""
+    row = inspection.row
+    if row.p is None or row.q is None:
+        return ""
+    fell, edge = apart(u, row.p / row.q)
+    verdict = "kept" if accepts(u, row.p, row.q) else "rejected"
+    return f"The token is kept if the coin falls below {edge}. u = {fell}: {verdict}."
+
+
+def caches(strips: Sequence[CacheStrip], show: Callable[[int], str], key: str) -> None:
+    """One strip of cells for each model, aligned by position."""
+    present = {kind for strip in strips for kind, _ in strip.cells}
+    bands(
+        tuple(cache_band(strip, show) for strip in strips),
+        span=max(len(strip.cells) for strip in strips) + GAP,
+        alt=describe_caches(strips),
+        key=key,
+        legend=tuple((kind, name) for kind, name in CELLS.items() if kind in present),
+    )
+
+
+def cache_band(strip: CacheStrip, show: Callable[[int], str]) -> Band:
+    more = f" · {strip.hidden:,} more, then" if strip.hidden else ""
+    return Band(
+        title=f"{strip.role}{more}",
+        boxes=tuple(
+            (kind, i + GAP * (kind == "unfed"), 1.0, show(token), f"{show(token)}: {CELLS[kind]}")
+            for i, (kind, token) in enumerate(strip.cells)
+        ),
+    )
+
+
+def describe_caches(strips: Sequence[CacheStrip]) -> str:
+    """What `caches` shows, in numbers."""
+    return " ".join(f"Cache of the {strip.role} {strip.model}: {figures(strip)}." for strip in strips)
