@@ -32,7 +32,7 @@ def panel(trace: Trace) -> None:
         else:
             st.write(
                 f"Round {again.first_difference} is the first to end differently; from there the text would "
-                f"have gone another way, and the rounds behind it only say how this rule judges these blocks. "
+                "have gone another way. The rounds behind it only say how this rule judges their blocks. "
                 f"Accepted in all: {again.accepted}, recorded: {before}."
             )
         st.dataframe(
