@@ -8,7 +8,6 @@ from specviz.ui.components import browser_memory
 frame.require_entrypoint()
 st.space(8)
 
-trace = learning.worked_example()
 learning.analogy()
 with st.container(horizontal=True, vertical_alignment="bottom"):
     lesson = learning.choose_topic()
@@ -20,6 +19,6 @@ learning.progress()
 
 st.header(f"{lesson.number}. {lesson.title}", anchor=False)
 if learning.predict(lesson.predict, lesson.key):
-    learning.body(lesson, level, trace)
+    learning.body(lesson, level)
     learning.next_button(lesson)
 browser_memory.mount()

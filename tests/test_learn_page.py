@@ -36,7 +36,8 @@ def test_every_lesson_shows_its_text_its_widget_and_its_takeaway(key, level):
     assert not at.exception
     assert lesson.texts[level] in [m.value for m in at.markdown]
     assert lesson.takeaway in [i.value for i in at.info]
-    assert len(at.get("plotly_chart")) + len(at.dataframe) + len(at.table) >= 1
+    components = len(at.get("bidi_component")) - 1  # without the browser's memory
+    assert len(at.get("plotly_chart")) + len(at.dataframe) + len(at.table) + components >= 1
 
 
 def test_a_prediction_is_judged():
@@ -89,3 +90,16 @@ def test_the_lessons_do_not_import_torch():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip().endswith("[]")
+
+
+def test_the_lessons_look_at_a_run_of_ones_own(monkeypatch):
+    from specviz import traces
+    from specviz.ui import session
+
+    entry = session.Entry("mine", "An open story", "live", traces.load("story"))
+    monkeypatch.setattr(session, "mine", lambda: [entry])
+    for key in KEYS:
+        at = reveal(learn(topic=key), key)
+        at.selectbox(key="lesson-run").set_value("mine").run()
+        assert not at.exception, key
+        assert any(f"seed {entry.trace.seed}" in m.value and "T = 1" in m.value for m in at.markdown)

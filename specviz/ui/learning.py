@@ -6,8 +6,9 @@ import streamlit as st
 
 from specviz import traces
 from specviz.decoding.trace import Trace
-from specviz.lessons import library
+from specviz.lessons import library, worked
 from specviz.lessons.library import Choice, Lesson, Source
+from specviz.ui import session
 from specviz.ui.components import browser_memory
 from specviz.ui.lesson_widgets_runs import WIDGETS
 from specviz.ui.teaching import answers_hidden
@@ -19,9 +20,19 @@ TOPIC = "topic"
 WIDE = ("two-surfaces", "who-does-what", "drafters")  # tables need the room
 
 
-def worked_example() -> Trace:
-    """The recorded run that the lessons look at."""
-    return traces.load(WORKED_EXAMPLE)
+def choose_run() -> Trace:
+    """The worked example, or one of this session's own runs that has a rejection to look at."""
+    own = {e.name: e for e in reversed(session.mine()) if worked.judged(e.trace, rejected=True)}
+    if not own:
+        return traces.load(WORKED_EXAMPLE)
+    names = [WORKED_EXAMPLE, *own]
+    name = st.selectbox(
+        "Look at",
+        names,
+        format_func=lambda n: f"{own[n].title} (your run)" if n in own else "the worked example",
+        key="lesson-run",
+    )
+    return own[name].trace if name in own else traces.load(WORKED_EXAMPLE)
 
 
 def done() -> set[str]:
@@ -107,7 +118,7 @@ def result(choice: Choice, guess: int | None) -> None:
         st.warning(choice.why, title=f"Not quite: {right}", icon=":material/close:")
 
 
-def body(lesson: Lesson, level: str, trace: Trace) -> None:
+def body(lesson: Lesson, level: str) -> None:
     """Text, widget, takeaway and sources."""
     if lesson.key in WIDE:
         st.markdown(lesson.texts[level])
@@ -116,6 +127,7 @@ def body(lesson: Lesson, level: str, trace: Trace) -> None:
         text, side = st.columns([1, 1.15], gap="large")
         text.markdown(lesson.texts[level])
     with side.container(border=True, key="try"):
+        trace = choose_run()
         st.markdown(f":violet-badge[:material/touch_app: Try it] {_run_name(trace)}")
         WIDGETS[lesson.key](trace)
     st.info(lesson.takeaway, title="Takeaway", icon=":material/bookmark:")
@@ -159,4 +171,6 @@ def progress() -> None:
 
 
 def _run_name(trace: Trace) -> str:
-    return f"recorded run, T = {trace.sampling.temperature:g}, K = {trace.k}, seed {trace.seed}"
+    return (
+        f"run of {trace.created[:10]}, T = {trace.sampling.temperature:g}, K = {trace.k}, seed {trace.seed}"
+    )

@@ -18,7 +18,6 @@ from specviz.ui.charts import (
     bare_axis,
     escaped,
     frame,
-    label,
     legend,
 )
 
@@ -31,7 +30,7 @@ def strip(round: Round, show: Callable[[int], str], step: int) -> go.Figure:
     figure = go.Figure()
     for i, row in enumerate(round.positions[: round.k]):
         state = "proposed" if step < 3 else row.state
-        lines = [f"<b>{label(show(row.token), 12)}</b>" if row.token is not None else ""]
+        lines = [f"<b>{_short(show(row.token), 12)}</b>" if row.token is not None else ""]
         lines.append(f"q = {number(row.q)}")
         if step >= 2:
             lines.append(f"p = {number(row.p)}")
@@ -39,7 +38,7 @@ def strip(round: Round, show: Callable[[int], str], step: int) -> go.Figure:
             lines.append(f"u = {number(row.u)}")
         _cell(figure, i, state, lines, gone=step >= 5 and state != "accepted")
     if step >= 2:
-        text = "row ready" if step < 4 else f"<b>{label(show(round.token), 12)}</b>"
+        text = "row ready" if step < 4 else f"<b>{_short(show(round.token), 12)}</b>"
         _cell(figure, round.k, "scored" if step < 4 else round.outcome, [text])
     figure.update_layout(
         **frame(122),
@@ -109,7 +108,7 @@ def compare(
             **bare_axis(),
             "showticklabels": True,
             "tickvals": list(range(len(names))),
-            "ticktext": [label(n, 10) for n in names],
+            "ticktext": [_short(n, 10) for n in names],
             "tickangle": 0,
             "tickfont": {"size": 11.5},
         },
@@ -219,3 +218,7 @@ def speedups(alpha: float, c: float, slope: float, chosen: int) -> go.Figure:
         lines.append(("if the pass cost one step", NEUTRAL, free, "dot"))
     mark = (chosen, values[chosen], f"K = {chosen}: {values[chosen]:.2f}")
     return curve(ks, lines, x_title="K", y_title="times plain decoding", marks=[mark], level=1.0)
+
+
+def _short(text: str, limit: int) -> str:
+    return escaped(text if len(text) <= limit else text[: limit - 1] + "…")

@@ -10,8 +10,9 @@ from specviz.analysis.inspect import Inspection, inspect_position
 from specviz.analysis.prose import count, number
 from specviz.decoding.trace import Round, TokenText, Trace
 from specviz.lessons import laws, worked
-from specviz.ui import charts, coin_chart, lesson_charts
+from specviz.ui import charts, lesson_charts, pictures
 from specviz.ui.markup import code, markdown
+from specviz.ui.teaching import chart
 from specviz.ui.text import visible
 
 Show = Callable[[int], str]
@@ -62,9 +63,7 @@ def five_steps(trace: Trace) -> None:
         key="lesson-step",
     )
     words = _stage(round, step)
-    st.plotly_chart(
-        lesson_charts.strip(round, show, step), key="lesson-strip", config=charts.CONFIG, alt=words
-    )
+    chart(lesson_charts.strip(round, show, step), "lesson-strip", words)
     st.markdown(words)
 
 
@@ -135,7 +134,7 @@ def _law(place: Inspection, rule: str, lenience: float = 0.5) -> None:
         else f"The output does not follow p: total variation distance {number(result.tv)}."
     )
     series = [("target p", charts.TARGET, p), ("what comes out", lesson_charts.OUTPUT, law)]
-    st.plotly_chart(lesson_charts.compare(names, series), key="lesson-law", config=charts.CONFIG, alt=words)
+    chart(lesson_charts.compare(names, series), "lesson-law", words)
     mark = (
         ":green-badge[:material/check: exact here]"
         if exact
@@ -166,19 +165,16 @@ def accept(trace: Trace) -> None:
         format="%.3f",
         key=f"lesson-u-{place.round.number}-{place.position}",
     )
-    words = coin_chart.describe_gauge(place, u)
-    st.plotly_chart(coin_chart.gauge(place, u), key="lesson-gauge", config=charts.CONFIG, alt=words)
+    words = pictures.describe_gauge(place, u)
+    pictures.gauge(place, u, "lesson-gauge")
     st.markdown(f"{code(show(place.token))}: p = {number(place.row.p)}, q = {number(place.row.q)}. {words}")
 
 
 def residual(trace: Trace) -> None:
     place = pick_place(trace, "lesson-refused", rejected=True)
     show = shower(trace)
-    st.plotly_chart(
-        charts.distributions(place, show),
-        key="lesson-distributions",
-        config=charts.CONFIG,
-        alt=charts.describe_distributions(place, show),
+    chart(
+        charts.distributions(place, show), "lesson-distributions", charts.describe_distributions(place, show)
     )
     st.markdown(markdown(explain.verdict(place), show))
     ids = [c.token for c in place.candidates]
@@ -204,12 +200,7 @@ def bonus(trace: Trace) -> None:
         st.caption("No round of this run ended with a bonus.")
         return
     place = inspect_position(trace, round.number, round.k + 1)
-    st.plotly_chart(
-        charts.distributions(place, show),
-        key="lesson-bonus",
-        config=charts.CONFIG,
-        alt=charts.describe_distributions(place, show),
-    )
+    chart(charts.distributions(place, show), "lesson-bonus", charts.describe_distributions(place, show))
     st.markdown(markdown(explain.verdict(place), show))
 
 
@@ -269,9 +260,7 @@ def effective(trace: Trace) -> None:
         ("p the user asked for", charts.TARGET, p[:-1]),
         ("what comes out", lesson_charts.OUTPUT, out[:-1]),
     ]
-    st.plotly_chart(
-        lesson_charts.compare(labels[:-1], series), key="lesson-filtered", config=charts.CONFIG, alt=words
-    )
+    chart(lesson_charts.compare(labels[:-1], series), "lesson-filtered", words)
     mark = (
         ":green-badge[:material/check: exact here]"
         if exact

@@ -17,10 +17,11 @@ from specviz.decoding.trace import Trace
 from specviz.decoding.verify import VerifyError, verify_block
 from specviz.lessons import cost, library, worked
 from specviz.lessons.facts import H100_BYTES, H100_OPERATIONS
-from specviz.ui import cache_chart, charts, lesson_charts
+from specviz.ui import charts, lesson_charts, pictures
 from specviz.ui import lesson_widgets as rule
 from specviz.ui.lesson_widgets import pick_round, shower
 from specviz.ui.markup import code, markdown
+from specviz.ui.teaching import chart
 
 ROWS = [1, 2, 3, 5, 9, 17, 33, 65, 129, 257, 513, 1025]
 
@@ -46,7 +47,7 @@ def memory_bound(trace: Trace) -> None:
         f"Computed, weights only: on an H100 a pass over {rows * batch:,} rows takes "
         f"{number(now)} times the time of reading the weights once."
     )
-    st.plotly_chart(
+    chart(
         lesson_charts.curve(
             ROWS,
             [("time of a pass / time of reading", lesson_charts.OUTPUT, relative, "solid")],
@@ -55,9 +56,8 @@ def memory_bound(trace: Trace) -> None:
             marks=[(rows * batch, now, "here")],
             log=True,
         ),
-        key="lesson-roofline",
-        config=charts.CONFIG,
-        alt=words,
+        "lesson-roofline",
+        words,
     )
     st.markdown(words)
     measured = worked.times(trace).passes
@@ -65,7 +65,7 @@ def memory_bound(trace: Trace) -> None:
         f"{n} rows: {seconds * 1000:,.0f} ms ({passes}×)" for n, (passes, seconds) in measured.items()
     )
     st.caption(
-        f"Recorded, {target.name} on {target.device}, {target.dtype}, "
+        f"Measured in this run, {target.name} on {target.device}, {target.dtype}, "
         f"{target.parameters / 1e6:.0f} M weights: median of the passes over {shown}. A busy processor has "
         "little idle arithmetic."
     )
@@ -80,16 +80,15 @@ def tokenizers(trace: Trace) -> None:
     cuts = _cuts(ours)
     shared = len(cuts & _cuts(other))
     words = f"{shared} of the target's {len(cuts)} cuts are also cuts of the other tokenizer."
-    st.plotly_chart(
+    chart(
         lesson_charts.segments(
             [
                 ("the target's tokens (recorded)", ours),
                 ("another tokenizer (simulated: a space belongs to the word before it)", other),
             ]
         ),
-        key="lesson-segments",
-        config=charts.CONFIG,
-        alt=words,
+        "lesson-segments",
+        words,
     )
     st.markdown(f"{words} Between two shared cuts, neither model's tokens say anything about the other's.")
     pair = trace.pair
@@ -117,12 +116,7 @@ def two_caches(trace: Trace) -> None:
     show = shower(trace)
     round = pick_round(trace, "lesson-round", worked.bonus_round(trace) or trace.rounds[0])
     strips = cache_strips(trace, round)
-    st.plotly_chart(
-        cache_chart.caches(strips, show),
-        key="lesson-caches",
-        config=charts.CONFIG,
-        alt=cache_chart.describe_caches(strips),
-    )
+    pictures.caches(strips, show, "lesson-caches")
     for part in strips:
         feeds = markdown(next_feed(round, part), show)
         st.markdown(f"**{part.role.capitalize()}** {code(part.model)}: {figures(part)}. {feeds}")
@@ -142,9 +136,7 @@ def acceptance(trace: Trace) -> None:
         f"Measured {', '.join(number(r) for r in m.per_position)}; αⁱ would be "
         f"{', '.join(number(m.alpha**i) for i in range(1, len(m.per_position) + 1))}."
     )
-    st.plotly_chart(
-        lesson_charts.rates(m.per_position, m.alpha), key="lesson-rates", config=charts.CONFIG, alt=words
-    )
+    chart(lesson_charts.rates(m.per_position, m.alpha), "lesson-rates", words)
     st.caption(f"{words} With {count(m.rounds, 'round')} the measured rates are rough.")
     alpha = st.slider("α", 0.05, 0.99, 0.7, 0.01, key="lesson-alpha")
     ks = list(range(17))
@@ -153,7 +145,7 @@ def acceptance(trace: Trace) -> None:
     four = (
         f"K = 4 yields {tokens[4]:.2f} tokens, K = 8 {tokens[8]:.2f}, no K more than {1 / (1 - alpha):.2f}."
     )
-    st.plotly_chart(
+    chart(
         lesson_charts.curve(
             ks,
             [
@@ -163,9 +155,8 @@ def acceptance(trace: Trace) -> None:
             x_title="K",
             y_title="tokens",
         ),
-        key="lesson-tokens",
-        config=charts.CONFIG,
-        alt=four,
+        "lesson-tokens",
+        four,
     )
     st.markdown(f"If independent: {four}")
 
@@ -185,18 +176,16 @@ def cost_widget(trace: Trace) -> None:
     words = (
         f"K = {k}: {gain:.2f} times plain decoding, {verdict}. The best K is {best} with {values[best]:.2f}."
     )
-    st.plotly_chart(
-        lesson_charts.speedups(alpha, c, slope, k), key="lesson-speed", config=charts.CONFIG, alt=words
-    )
+    chart(lesson_charts.speedups(alpha, c, slope, k), "lesson-speed", words)
     st.markdown(words)
     if seen.c is not None and seen.v is not None:
-        st.caption(f"Recorded run: c = {number(seen.c)}, v({trace.k + 1} rows) = {number(seen.v)}.")
+        st.caption(f"Measured in this run: c = {number(seen.c)}, v({trace.k + 1} rows) = {number(seen.v)}.")
     else:
         step = seen.draft_step or 0.0
         full = f"{(seen.full or 0.0) * 1000:,.0f} ms for {trace.k + 1} rows"
         st.caption(
-            f"The recorded run has no pass over a single row, so it gives no c and v: a draft step took "
-            f"{step * 1000:,.0f} ms, a pass {full}. The Speed page measures both."
+            f"This run has no pass over a single row, so it gives no c and v: a draft step took "
+            f"{step * 1000:,.0f} ms, a pass {full}."
         )
 
 

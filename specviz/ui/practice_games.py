@@ -14,7 +14,7 @@ from specviz.ui.components import browser_memory
 from specviz.ui.lesson_widgets import shower
 from specviz.ui.markup import code, markdown
 from specviz.ui.practice import SEED, choose_run
-from specviz.ui.teaching import answers_hidden, number
+from specviz.ui.teaching import answers_hidden, chart, number
 
 LEVELS = {1: "1 with the coin", 2: "2 without the coin", 3: "3 what is emitted"}
 HELP = {
@@ -106,9 +106,7 @@ def _question(task: Task, show) -> None:
         words = "p and q of the leading tokens: " + "; ".join(
             f"{n} {figure(c.p)}, {figure(c.q)}" for n, c in zip(names, chosen, strict=True)
         )
-        st.plotly_chart(
-            lesson_charts.compare(names, series, 220), key="verdict-bars", config=charts.CONFIG, alt=words
-        )
+        chart(lesson_charts.compare(names, series, 220), "verdict-bars", words)
         assert task.about is not None
         st.markdown(
             f"How probable is it that this place ends with {code(show(task.about))}? "

@@ -1,16 +1,22 @@
 """For teachers: links to one exercise, covered answers, and a large view for the projector."""
 
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+import plotly.graph_objects as go
 import streamlit as st
 
-# Streamlit measures in rem: a larger root makes everything larger. Colours are those of the theme, at
-# full contrast.
+from specviz.ui import charts
+
+# Streamlit measures in rem: a larger root makes everything larger, except charts; see `chart`. Words are in
+# full contrast, but not on buttons and badges, which have colours of their own.
 PROJECTOR = """
 html { font-size: 23px; }
-.stApp, .stApp p, .stApp li, .stApp label, .stApp td, .stApp th { color: INK; }
+.stApp :is(p, li, label, td, th) { color: INK; }
+.stApp :is(button, [role=radio], [data-testid=stAlert]) :is(p, li, label) { color: inherit; }
 .stApp [data-testid="stCaptionContainer"] { opacity: 1; }
 """
+LARGER = 1.4
 LARGEST = 999_999
 
 
@@ -31,6 +37,23 @@ def projector() -> None:
     if on:
         ink = "#fff" if st.context.theme.type == "dark" else "#000"
         st.html(f"<style>{PROJECTOR.replace('INK', ink)}</style>")
+
+
+def chart(figure: go.Figure, key: str, words: str) -> None:
+    """Show a figure, larger in the projector view. `words` say what it shows."""
+    if st.session_state.get("projector"):
+        figure = go.Figure(_larger(figure.to_plotly_json()))
+    st.plotly_chart(figure, key=key, config=charts.CONFIG, alt=words)
+
+
+def _larger(value: Any, name: str = "") -> Any:
+    """The parts of a figure with larger fonts, heights and margins."""
+    if isinstance(value, dict):
+        return {key: _larger(entry, f"{name}.{key}") for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_larger(entry, name) for entry in value]
+    scaled = name.endswith("font.size") or name == ".layout.height" or ".margin." in name
+    return value * LARGER if scaled and value is not None else value
 
 
 def link_maker(page: str, **parameters: str | int) -> None:

@@ -28,6 +28,7 @@ def banner() -> None:
         return
     at = min(number("step"), len(tour.steps) - 1)
     step = tour.steps[at]
+    st.space(8)
     with st.container(border=True, key="tour"):
         st.markdown(
             f":blue-badge[:material/tour: {tour.title}, {at + 1} of {len(tour.steps)}] **{step.title}**"

@@ -72,7 +72,25 @@ def test_the_projector_makes_everything_larger(server, context):
     heading = page.get_by_role("heading", name="4. Accept")
     heading.wait_for()
     page.wait_for_function("() => getComputedStyle(document.documentElement).fontSize === '23px'")
-    assert float(heading.evaluate("e => parseFloat(getComputedStyle(e).fontSize)")) > 40
+    large = heading.bounding_box()["height"]
+    page.locator("label", has_text="Projector").first.click()
+    page.wait_for_function("() => getComputedStyle(document.documentElement).fontSize !== '23px'")
+    assert large > 1.3 * heading.bounding_box()["height"]
+
+
+def test_dragging_works_in_the_projector_view(server, context):
+    page = context.new_page()
+    page.goto(f"{server}/practice?practice=order&exercise=3&projector=true")
+    lines = page.locator(".kept .line")
+    lines.first.wait_for()
+    page.wait_for_function("() => getComputedStyle(document.documentElement).fontSize === '23px'")
+    last = lines.last.get_attribute("data-key")
+    box, top = lines.last.locator(".handle").bounding_box(), lines.first.bounding_box()
+    page.mouse.move(box["x"] + 8, box["y"] + 8)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 8, top["y"] + 4, steps=6)
+    page.mouse.up()
+    assert lines.first.get_attribute("data-key") == last
 
 
 def test_an_order_is_checked_and_the_fewest_lines_are_marked(server, context):
