@@ -120,7 +120,7 @@ class Inspection:
 
     def text(self, token: int) -> TokenText:
         """The token's bytes; a file may lack them."""
-        return self.tokens.get(token, TokenText(f"id {token}".encode(), special=True))
+        return self.tokens.get(token, TokenText(f"#{token}".encode(), special=True))
 
 
 def inspect_position(trace: Trace, number: int, position: int) -> Inspection:

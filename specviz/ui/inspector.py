@@ -52,15 +52,20 @@ def inspector(trace: Trace, round: int, position: int, *, key: str, notation: No
         with words:
             _heading(place, show)
             _verdict(place, show, notation)
-            _distributions(place, show, notation, key)
+            if place.candidates:
+                _distributions(place, show, notation, key)
+            else:
+                st.caption("The trace holds no table of tokens for this position.")
         with coin:
             if place.row.u is not None:
                 _coin(place, show, notation, key)
-        with lines:
-            st.code("\n".join(explain.formula(place, notation)), language=None, wrap_lines=True)
+        formula = explain.formula(place, notation)
+        if formula:
+            lines.code("\n".join(formula), language=None, wrap_lines=True)
         with more:
-            _chains(trace, place, show, notation, key)
-            _table(place, show, notation, key)
+            if place.candidates:
+                _chains(trace, place, show, notation, key)
+                _table(place, show, notation, key)
     with st.container(border=True, key=f"{key}-caches"):
         _caches(trace, place.round, show, key)
 
