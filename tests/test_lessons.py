@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from specviz.decoding.faults import Spot, get_fault
 from specviz.decoding.randomness import SeededRandomness
 from specviz.decoding.verify import verify_block
 from specviz.lessons import cost, facts, laws, library
@@ -195,6 +196,34 @@ def test_break_even_and_operations():
     assert cost.speedup_from_rates([a**i for i in range(1, 5)], 0.05) == pytest.approx(
         cost.speedup(a, 4, 0.05)
     )
+
+
+def test_runs_of_acceptance_mislead_by_the_average_that_is_taken():
+    """Rounds that accept all or nothing, K = 4: what each way to average α makes of them."""
+    k, rounds = 4, [0, 4]
+    tokens = sum(a + 1 for a in rounds) / len(rounds)
+    judged = sum(rounds) / sum(min(k, a + 1) for a in rounds)
+    along_the_text = (0 * 1 + 1 * 5) / 6  # one token where β is 0, five where it is 1
+    drafted = (0 + 1) / 2
+    assert (tokens, judged, along_the_text) == (3, 4 / 5, 5 / 6)
+    assert cost.expected_tokens(along_the_text, k) > cost.expected_tokens(judged, k) > tokens
+    assert cost.expected_tokens(drafted, k) < tokens
+
+
+@pytest.mark.parametrize(
+    "fault, other",
+    [
+        ("correction-from-p", {"correction": P}),
+        ("softmax-of-residual", {"correction": laws.softmax_of_residual(P, Q)}),
+        ("argmax-draft", {"drawn": laws.one_hot_of_largest(Q)}),
+    ],
+)
+def test_lessons_and_fault_gallery_agree(fault, other):
+    law = get_fault(fault).law(Spot(P, Q))
+    assert laws.output_law(P, Q, **other) == pytest.approx(law)
+    assert get_fault("always-accept").tv(Spot(P, Q)) == pytest.approx(float(facts.facts()["always_tv"]))
+    assert get_fault("accept-on-match").acceptance(Spot(P, Q)) == pytest.approx(laws.match_rate(P, Q))
+    assert get_fault("accept-on-match").law(Spot(P, Q)) == pytest.approx(P)
 
 
 def test_usual_pairs_want_blocks_of_four_to_eight_or_a_little_less():

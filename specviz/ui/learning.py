@@ -171,6 +171,5 @@ def progress() -> None:
 
 
 def _run_name(trace: Trace) -> str:
-    return (
-        f"run of {trace.created[:10]}, T = {trace.sampling.temperature:g}, K = {trace.k}, seed {trace.seed}"
-    )
+    settings = f"T = {trace.sampling.temperature:g}, K = {trace.k}, seed {trace.seed}"
+    return f"on the run of {trace.created[:10]}, {settings}"
