@@ -105,7 +105,7 @@ class Block:
         """
         row = len(self.tokens)
         try:
-            effective = effective_probs(logits, [[*self.prefix, *self.tokens]], self.sampling, self.available)
+            effective = self.effective(logits)
         except NonFiniteLogits as error:
             raise NonFiniteLogits(row, error.value) from None
         token = self.randomness.draft(row, effective.probs[0])
@@ -113,6 +113,10 @@ class Block:
         self.logits.append(logits)
         self.rows.append(effective)
         return token
+
+    def effective(self, logits: np.ndarray) -> Effective:
+        """q of the next row, from its logits (1, V)."""
+        return effective_probs(logits, [[*self.prefix, *self.tokens]], self.sampling, self.available)
 
     def proposal(self) -> Proposal:
         """The block of at least one token."""

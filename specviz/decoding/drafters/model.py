@@ -1,6 +1,6 @@
 """A small language model as drafter: autoregressive, with a cache of its own."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from specviz.decoding import cache as caches
@@ -14,6 +14,7 @@ class LanguageModelDrafter:
     """Drafts with any language model, token by token."""
 
     wants_features = False
+    block: Callable[..., Block] = Block  # makes a block of drafts
 
     def __init__(self, model: LanguageModel, vocab_size: int, sampling: SamplingConfig) -> None:
         self.model = model
@@ -25,7 +26,7 @@ class LanguageModelDrafter:
     def propose(self, prefix: Sequence[int], k: int, randomness: RoundRandomness) -> Proposal:
         if k == 0:
             return empty_proposal(self.vocab_size)
-        block = Block(prefix, self.sampling, self.model.available, randomness)
+        block = self.block(prefix, self.sampling, self.model.available, randomness)
         # After a full acceptance the last draft token was never fed, so two tokens are fed here; else one.
         fed = list(prefix[caches.length(self.cache) :])
         for _ in range(k):

@@ -1,0 +1,370 @@
+"""Exactness from end to end: whole continuations through the engine, against the exact joint law.
+
+Every continuation is a `DecodingRun` of its own, with its own seed: drafter, caches, verifier, commit and
+cut all run. Only passes of the models over texts seen before are looked up, so that ten thousand
+continuations are affordable. A few are run again without any look-up and have to give the same tokens.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import fsum
+from typing import Any
+
+import numpy as np
+
+from specviz.analysis.chi_square import EXPECTED, ChiSquare, goodness_of_fit, same_law
+from specviz.analysis.lookup import LookupPair, NotLookedUp, RememberedLaws, RememberingModel, Text
+from specviz.decoding.drafters import Proposal, make_drafter
+from specviz.decoding.faults import Fault
+from specviz.decoding.protocols import ModelOutput, Pair
+from specviz.decoding.randomness import RoundRandomness
+from specviz.decoding.run import DecodingRun
+from specviz.decoding.sampling import Effective, SamplingConfig, effective_probs
+from specviz.decoding.trace import Position
+from specviz.decoding.verify import Verdict
+
+LONGEST = 4
+RECENT = 128  # distributions kept beside the logits
+SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceBar:
+    """One continuation, or all that are not shown together.
+
+    Attributes:
+        tokens: None for the rest.
+        law: its probability under the target.
+        share: its share of the continuations.
+        low, high: where the shares of 95% of honest samples of this size fall.
+        plain: its share of as many texts sampled from the target alone.
+    """
+
+    tokens: Text | None
+    law: float
+    share: float
+    low: float
+    high: float
+    plain: float
+
+    @property
+    def inside(self) -> bool:
+        return self.low <= self.share <= self.high
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A continuation run again without look-ups.
+
+    Attributes:
+        seed: of the run.
+        looked_up, straight: the tokens with and without look-ups.
+    """
+
+    seed: int
+    looked_up: Text
+    straight: Text
+
+    @property
+    def same(self) -> bool:
+        return self.looked_up == self.straight
+
+
+@dataclass(frozen=True, slots=True)
+class EndToEndCheck:
+    """What N whole continuations say.
+
+    Attributes:
+        continuations: N.
+        length: tokens of each, unless the text ends before.
+        bars: the likeliest continuations by falling law; the last is the rest.
+        distinct: how many different ones came out.
+        seen_mass: what the target gives to all of those together.
+        impossible: how many came out that the target excludes.
+        test: chi-square against the exact joint law. Continuations expected at least 5 times are bins of
+            their own; which these are follows from the law alone.
+        plain_test: chi-square against as many texts sampled from the target alone.
+        controls: those run again without look-ups.
+        drafted, accepted: draft tokens in all runs.
+        rows_computed, rows_looked_up: rows of both models.
+    """
+
+    continuations: int
+    length: int
+    bars: tuple[SequenceBar, ...]
+    distinct: int
+    seen_mass: float
+    impossible: int
+    test: ChiSquare
+    plain_test: ChiSquare
+    controls: tuple[Control, ...]
+    drafted: int
+    accepted: int
+    rows_computed: int
+    rows_looked_up: int
+
+    @property
+    def controls_agree(self) -> bool:
+        return all(control.same for control in self.controls)
+
+    @property
+    def ok(self) -> bool:
+        return self.test.ok and self.plain_test.ok and self.controls_agree and not self.impossible
+
+    @property
+    def sentence(self) -> str:
+        """What the check says, with its numbers."""
+        text = f"{self.continuations:,} continuations of {self.length} tokens, {self.distinct:,} distinct: "
+        if self.impossible:
+            text += f"{self.impossible:,} are texts that the target never writes."
+        elif not self.test.degrees:
+            text += "too few for a test, as none is expected five times."
+        else:
+            verdict = "agrees with" if self.test.ok else "contradicts"
+            text += (
+                f"chi-square {self.test.statistic:.1f} on {self.test.degrees} degrees, p-value "
+                f"{self.test.p_value:.2g}, which {verdict} the target's joint law; against plain sampling "
+                f"p-value {self.plain_test.p_value:.2g}."
+            )
+        if self.controls:
+            same = sum(control.same for control in self.controls)
+            text += f" {same} of {len(self.controls)} re-run without look-ups gave the same tokens."
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A finished continuation: its tokens, and how many draft tokens it took."""
+
+    output: Text
+    drafted: int
+    accepted: int
+
+
+class EndToEnd:
+    """The check as something to work on: `advance`, `recheck` and look at `check()`, in any order.
+
+    Nothing is lost if a call is interrupted; the continuations that were not finished are made anew.
+
+    Args:
+        pair: target and draft.
+        prompt: text, or token ids.
+        fault: what is wrong with the engine; None for the correct one.
+        drafter, k, sampling, draft_sampling, chat: as for `DecodingRun`. In a short text K is cut to
+            what can be committed beside the bonus.
+        length: tokens of a continuation, 1 … 4.
+        seed: continuation i has the seed `seed + i`.
+
+    Attributes:
+        lookups: False for a drafter that wants hidden states, which are not remembered: every pass is
+            made, and there is nothing to re-run.
+    """
+
+    def __init__(
+        self,
+        pair: Pair,
+        prompt: str | Sequence[int],
+        *,
+        fault: Fault | None = None,
+        drafter: str = "model",
+        k: int = 4,
+        sampling: SamplingConfig | None = None,
+        draft_sampling: SamplingConfig | None = None,
+        chat: bool = False,
+        length: int = 3,
+        seed: int = 0,
+    ) -> None:
+        if not 1 <= length <= LONGEST:
+            raise ValueError(f"continuations have 1 to {LONGEST} tokens, not {length}")
+        self.pair = pair
+        self.prompt = tuple(pair.encode(prompt, chat) if isinstance(prompt, str) else prompt)
+        self.fault = fault
+        self.length = length
+        self.seed = seed
+        self.sampling = sampling or SamplingConfig()
+        self._settings: dict[str, Any] = {
+            "drafter": drafter,
+            "k": k,
+            "sampling": self.sampling,
+            "draft_sampling": draft_sampling,
+            "max_new_tokens": length,
+        }
+        self.lookups = not make_drafter(drafter, pair, draft_sampling or self.sampling).wants_features
+        self._memory = LookupPair(pair, self.prompt)
+        self._remembered = RememberedLaws()
+        # Runs wait for passes together. A run that starts again needs all its rows at hand: each of at
+        # most `length` rounds looks at one row for every token still to come.
+        self._together = max(1, self._memory.target.capacity // (length * (length + 1) // 2 + 1))
+        self._recent: OrderedDict[Text, np.ndarray] = OrderedDict()  # distributions of the target
+        self._exact: dict[Text, float] = {}  # probability of every continuation that came out
+        self._outcomes: list[Text] = []  # in the order of the seeds
+        self._controls: list[Control] = []
+        self.drafted = self.accepted = 0
+
+    @property
+    def done(self) -> int:
+        """Continuations finished."""
+        return len(self._outcomes)
+
+    def advance(self, n: int) -> None:
+        """Make n more continuations."""
+        goal = self.done + n
+        while self.done < goal:
+            runs = self._finished(range(self.done, min(self.done + self._together, goal)))
+            outcomes = [run.output for run in runs]
+            self._weigh({tokens for tokens in outcomes if tokens not in self._exact})
+            self._outcomes += outcomes
+            self.drafted += sum(run.drafted for run in runs)
+            self.accepted += sum(run.accepted for run in runs)
+
+    def recheck(self, n: int) -> None:
+        """Run n more of the finished continuations again without look-ups, in the order of the seeds."""
+        for i in range(len(self._controls), min(len(self._controls) + n, self.done)):
+            run = self._run(self.pair, i)
+            self._controls.append(Control(self.seed + i, self._outcomes[i], run.output))
+
+    def _finished(self, indices: Iterable[int]) -> list["_Run"]:
+        """The runs of these continuations. Where rows are missing they wait, share the passes, and start
+        again: a run is determined by its seed, so nothing is drawn twice."""
+        pair: Any = self._memory if self.lookups else self.pair
+        done: dict[int, _Run] = {}
+        waiting = list(indices)
+        while waiting:
+            missing: dict[RememberingModel, list[Text]] = {}
+            for i in waiting:
+                try:
+                    done[i] = self._run(pair, i)
+                except NotLookedUp as found:
+                    missing.setdefault(found.model, []).extend(found.texts)
+            for model, texts in missing.items():
+                model.learn(texts)
+            waiting = [i for i in waiting if i not in done]
+        return [done[i] for i in sorted(done)]
+
+    def _run(self, pair: Pair, index: int) -> "_Run":
+        settings = {**self._settings, "seed": self.seed + index}
+        if self.fault is None:
+            run = DecodingRun(pair, self.prompt, **settings)
+        else:
+            run = self.fault.start(pair, self.prompt, **settings)
+        if pair is self._memory:
+            self._remembered.attach(run)
+        drafted = accepted = 0
+
+        def count(
+            output: ModelOutput,
+            effective: Effective,
+            proposal: Proposal,
+            verdict: Verdict,
+            randomness: RoundRandomness,
+        ) -> tuple[Position, ...]:
+            nonlocal drafted, accepted
+            drafted += len(proposal.tokens)
+            accepted += verdict.accepted
+            return ()
+
+        # No trace is wanted, and recording would take longer than all the rest of a round.
+        run._positions = count  # type: ignore[method-assign]
+        list(run)
+        return _Run(tuple(run.tokens[len(self.prompt) :]), drafted, accepted)
+
+    def check(self, shown: int = SHOWN) -> EndToEndCheck:
+        """What the continuations so far say (at least one). `shown` bars and the rest."""
+        from scipy.stats import binom
+
+        n = self.done
+        counts = Counter(self._outcomes)
+        law = self._likely(EXPECTED / n)
+        order = sorted(law, key=lambda tokens: -law[tokens])
+        plain = self._plain_sample(law)
+        masses = np.array([*(law[t] for t in order), max(0.0, 1.0 - sum(law.values()))])
+        ours = np.array([*(counts[t] for t in order), 0])
+        theirs = np.array([*(plain[t] for t in order), 0])
+        ours[-1], theirs[-1] = n - ours.sum(), n - theirs.sum()
+        impossible = sum(counts[t] for t, mass in self._exact.items() if mass == 0.0)
+
+        def bar(tokens: Text | None, columns: slice) -> SequenceBar:
+            mass = float(masses[columns].sum())
+            low, high = binom.ppf([0.025, 0.975], n, min(1.0, mass)) / n
+            shares = (float(c[columns].sum() / n) for c in (ours, theirs))
+            return SequenceBar(tokens, mass, next(shares), float(low), float(high), next(shares))
+
+        bars = [bar(t, slice(i, i + 1)) for i, t in enumerate(order[:shown])]
+        models = [self._memory.target, self._memory.draft]
+        return EndToEndCheck(
+            continuations=n,
+            length=self.length,
+            bars=(*bars, bar(None, slice(len(bars), None))),
+            distinct=len(counts),
+            seen_mass=min(1.0, fsum(self._exact.values())),
+            impossible=impossible,
+            test=goodness_of_fit(ours, masses / masses.sum()),
+            plain_test=same_law(ours, theirs),
+            controls=tuple(self._controls),
+            drafted=self.drafted,
+            accepted=self.accepted,
+            rows_computed=sum(m.rows for m in models if m),
+            rows_looked_up=sum(m.lookups for m in models if m),
+        )
+
+    def _likely(self, smallest: float) -> dict[Text, float]:
+        """Every continuation with at least this probability under the target, by teacher forcing."""
+        found: dict[Text, float] = {}
+        level: dict[Text, float] = {(): 1.0}
+        for depth in range(1, self.length + 1):
+            self._memory.target.learn((*self.prompt, *prefix) for prefix in level)
+            following: dict[Text, float] = {}
+            for prefix, mass in level.items():
+                probs = self._law(prefix)
+                for token in np.flatnonzero(probs * mass >= smallest).tolist():
+                    tokens, product = (*prefix, token), mass * float(probs[token])
+                    ends = depth == self.length or token in self.pair.eos_ids
+                    (found if ends else following)[tokens] = product
+            level = following
+        return found
+
+    def _law(self, prefix: Text) -> np.ndarray:
+        """(V,) the target's effective distribution behind the prompt and `prefix`."""
+        if prefix in self._recent:
+            self._recent.move_to_end(prefix)
+            return self._recent[prefix]
+        text = (*self.prompt, *prefix)
+        logits = self._memory.target.row(text)
+        law = effective_probs(logits[None], [text], self.sampling, self.pair.target.available).probs[0]
+        self._recent[prefix] = law
+        if len(self._recent) > RECENT:
+            self._recent.popitem(last=False)
+        return law
+
+    def _weigh(self, outcomes: Iterable[Text]) -> None:
+        """Note the exact probability of continuations by teacher forcing.
+
+        It is 0 for one that goes on behind an end-of-text token.
+        """
+        outcomes = sorted(outcomes)  # neighbours share prefixes
+        self._memory.target.learn((*self.prompt, *t[:i]) for t in outcomes for i in range(len(t)))
+        for tokens in outcomes:
+            ended = any(token in self.pair.eos_ids for token in tokens[:-1])
+            mass = 0.0 if ended else 1.0
+            for i, token in enumerate(tokens):
+                mass *= float(self._law(tokens[:i])[token]) if mass else 0.0
+            self._exact[tokens] = mass
+
+    def _plain_sample(self, law: dict[Text, float]) -> Counter[Text]:
+        """Counts of the continuations in `law` among as many texts drawn from the target alone.
+
+        Token by token, all texts with one prefix at once. Texts that can no longer become one of those
+        continuations are not followed.
+        """
+        rng = np.random.default_rng([self.seed, self.done])
+        inner = {tokens[:i] for tokens in law for i in range(len(tokens))}
+        counts: Counter[Text] = Counter({(): self.done})
+        for prefix in sorted(inner, key=len):
+            if counts[prefix]:
+                drawn = rng.multinomial(counts[prefix], self._law(prefix))
+                for token in np.flatnonzero(drawn).tolist():
+                    tokens = (*prefix, token)
+                    if tokens in law or tokens in inner:
+                        counts[tokens] = int(drawn[token])
+        return counts

@@ -1,0 +1,213 @@
+"""Exactness on the run: evidence against it from the tokens that were really emitted.
+
+Bet against exactness and count the money. Each alternative law a starts with 1 and is multiplied by
+a(x)/p(x) at every emitted token x. If the tokens follow p, each factor is 1 on average whatever came
+before, so the average over the alternatives is a nonnegative martingale, and passes 20 with probability
+at most 1/20, however long one watches (Ville's inequality). If they follow an alternative, it grows.
+
+Alternatives: the draft leaks, (1 − λ)p + λq for six λ; p at temperature 2 and at temperature 2/3.
+
+p is the distribution that the engine judged by, as the trace records it. So this tests the rule, not
+whether the target was scored rightly; that is what the caches' audit and whole continuations are for.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import exp, inf, log
+
+import numpy as np
+
+from specviz.decoding.trace import Round, Trace
+
+LEAKS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7)
+ALTERNATIVES = (*(f"leak {leak:g}" for leak in LEAKS), "flattened", "sharpened")
+THRESHOLD = 20.0
+HALF_CHI_SQUARE = 1.9207  # half of the 95% quantile of chi-square with one degree of freedom
+CEILING = 700.0  # log evidence is cut here: beyond it exp overflows, and nobody needs more
+
+
+class NoEvidence(ValueError):
+    """A trace that lacks the probability of a token it emitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """One emitted token.
+
+    Attributes:
+        p: its probability under the target.
+        q: under the draft; None for a bonus token.
+        root_sum, sesqui_sum: sums of p^(1/2) and p^(3/2) at its position.
+    """
+
+    p: float
+    q: float | None
+    root_sum: float
+    sesqui_sum: float
+
+
+@dataclass(frozen=True, slots=True)
+class LeakTest:
+    """Evidence over all emitted tokens of some runs, in the order in which they were emitted.
+
+    Attributes:
+        log_evidence: natural logarithm of the evidence after each token.
+        run_ends: number of tokens after each run that counted.
+        log_alternatives: final logarithm of each of `ALTERNATIVES`.
+        crossed_at: number of tokens after which the evidence first passed 20; None if it never did.
+        leak: the λ of (1 − λ)p + λq that fits the tokens best, in 0 … 1; None without drafted positions.
+        leak_low, leak_high: its 95% profile-likelihood interval.
+        left_out: indices of runs that do not count, as they repeat the seed of an earlier one: the same
+            uniforms say nothing new.
+    """
+
+    log_evidence: tuple[float, ...]
+    run_ends: tuple[int, ...]
+    log_alternatives: tuple[float, ...]
+    crossed_at: int | None
+    leak: float | None
+    leak_low: float | None
+    leak_high: float | None
+    left_out: tuple[int, ...]
+
+    @property
+    def tokens(self) -> int:
+        return len(self.log_evidence)
+
+    @property
+    def evidence(self) -> float:
+        """After the last token; 1 before the first."""
+        return exp(self.log_evidence[-1]) if self.log_evidence else 1.0
+
+    @property
+    def highest(self) -> float:
+        return exp(max(self.log_evidence, default=0.0))
+
+    @property
+    def ok(self) -> bool:
+        """The evidence never passed the threshold."""
+        return self.crossed_at is None
+
+    @property
+    def sentence(self) -> str:
+        """What the test says, with its numbers."""
+        if not self.tokens:
+            return "No token has been emitted yet: the evidence stands at 1."
+        text = f"After {self.tokens:,} tokens the evidence against exactness is {self.evidence:.3g}"
+        if self.crossed_at is None:
+            text += f", never above {self.highest:.3g}. Exact decoding passes 20 in at most 1 of 20 watches"
+            text += ", however long they last."
+        else:
+            text += f"; it passed 20 at token {self.crossed_at:,}. Exact decoding does that in at most 1 of "
+            text += "20 watches, however long they last."
+        if self.leak is not None:
+            text += (
+                f" The share of tokens that follow the draft instead is estimated at {self.leak:.3f} "
+                f"({self.leak_low:.3f} to {self.leak_high:.3f})."
+            )
+        return text
+
+
+def leak_test(traces: Sequence[Trace]) -> LeakTest:
+    """The test over whole runs, one after the other.
+
+    Raises:
+        NoEvidence: if a trace lacks what an emitted token needs.
+    """
+    seeds: set[int] = set()
+    left_out, run_ends = [], []
+    tokens: list[Emitted] = []
+    for index, trace in enumerate(traces):
+        if trace.seed in seeds:
+            left_out.append(index)
+            continue
+        seeds.add(trace.seed)
+        tokens += [token for round in trace.rounds for token in emitted(round)]
+        run_ends.append(len(tokens))
+    logs = np.zeros(len(ALTERNATIVES))
+    evidence = []
+    for token in tokens:
+        logs = np.minimum(logs + log_factors(token), CEILING)
+        evidence.append(_log_mean(logs))
+    crossed = (i for i, value in enumerate(evidence, 1) if value > log(THRESHOLD))
+    leak, low, high = estimated_leak(tokens)
+    return LeakTest(
+        log_evidence=tuple(evidence),
+        run_ends=tuple(run_ends),
+        log_alternatives=tuple(logs.tolist()),
+        crossed_at=next(crossed, None),
+        leak=leak,
+        leak_low=low,
+        leak_high=high,
+        left_out=tuple(left_out),
+    )
+
+
+def emitted(round: Round) -> Iterator[Emitted]:
+    """The committed tokens of a round; those behind the cut do not count.
+
+    Raises:
+        NoEvidence: if the table of the last one does not hold it.
+    """
+    for row in range(len(round.committed)):
+        position = round.positions[row]
+        if row < round.accepted:
+            p, q = position.p, position.q
+        elif round.token in position.table.ids:
+            column = position.table.ids.index(round.token)
+            p = position.table.p[column]
+            q = None if round.outcome == "bonus" else position.table.q[column]
+        else:
+            raise NoEvidence(f"round {round.number}: the table of the {round.outcome} token lacks it")
+        if p is None:
+            raise NoEvidence(f"round {round.number}, position {row + 1}: no probability is recorded")
+        yield Emitted(p, q, position.p_root_sum, position.p_sesqui_sum)
+
+
+def log_factors(token: Emitted) -> np.ndarray:
+    """log a(x)/p(x) for each of `ALTERNATIVES`. Bonus tokens have no q: 0 for the leaks."""
+    p, q = token.p, token.q
+    if p <= 0.0:  # exact decoding never emits it: whoever bet on it wins without limit
+        leaks = [0.0 if q is None else inf if q > 0.0 else -inf] * len(LEAKS)
+        return np.array([*leaks, inf, -inf])
+    leaks = [0.0 if q is None else log(1.0 - leak + leak * q / p) for leak in LEAKS]
+    return np.array([*leaks, -log(p) / 2 - log(token.root_sum), log(p) / 2 - log(token.sesqui_sum)])
+
+
+def _log_mean(logs: np.ndarray) -> float:
+    """Logarithm of the mean of exp(logs)."""
+    highest = float(logs.max())
+    if highest == -inf:
+        return -inf
+    return highest + log(float(np.exp(logs - highest).mean()))
+
+
+def estimated_leak(tokens: Sequence[Emitted]) -> tuple[float | None, float | None, float | None]:
+    """λ of (1 − λ)p + λq with the highest likelihood, and where it is at most 1.92 lower in logarithm."""
+    drafted = [(t.p, t.q) for t in tokens if t.q is not None and (t.p > 0.0 or t.q > 0.0)]
+    if not drafted:
+        return None, None, None
+    p, q = np.array(drafted).T
+
+    def slope(leak: float) -> float:
+        with np.errstate(divide="ignore"):
+            return float(((q - p) / ((1.0 - leak) * p + leak * q)).sum())
+
+    def likelihood(leak: float) -> float:
+        with np.errstate(divide="ignore"):
+            return float(np.log((1.0 - leak) * p + leak * q).sum())
+
+    # The log-likelihood is concave, so its slope falls and has at most one root.
+    best = 0.0 if slope(0.0) <= 0.0 else 1.0 if slope(1.0) >= 0.0 else _root(slope, 0.0, 1.0)
+    floor = likelihood(best) - HALF_CHI_SQUARE
+    low = 0.0 if likelihood(0.0) >= floor else _root(lambda x: floor - likelihood(x), 0.0, best)
+    high = 1.0 if likelihood(1.0) >= floor else _root(lambda x: likelihood(x) - floor, best, 1.0)
+    return best, low, high
+
+
+def _root(falling: Callable[[float], float], low: float, high: float) -> float:
+    """Where a falling function changes sign, to 1e-9."""
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        low, high = (middle, high) if falling(middle) > 0.0 else (low, middle)
+    return (low + high) / 2
