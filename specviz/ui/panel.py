@@ -56,7 +56,7 @@ def recipe_panel(disabled: bool) -> Recipe:
 
     values: dict[str, Any] = {}
     names = ("prompt", "drafter", "k", "temperature", "seed")
-    for column, name in zip(st.columns([3.4, 1.5, 0.9, 1.1, 1.1]), names, strict=True):
+    for column, name in zip(st.columns([3, 1.4, 0.9, 1.35, 1.1]), names, strict=True):
         with column:
             values[name] = control(name, lambda name=name: _main(name, disabled))
     with st.expander("Sampling, limits, models", icon=":material/tune:"):
