@@ -13,8 +13,8 @@ ENTERED = "_entered"
 STYLE = """
 .stMainBlockContainer { padding: 3.6rem clamp(0.8rem, 2.2vw, 2.5rem) 3rem; }
 @media (max-width: 1100px) {
-  .st-key-stage > .stLayoutWrapper > .stHorizontalBlock { flex-wrap: wrap; }
-  .st-key-stage > .stLayoutWrapper > .stHorizontalBlock > .stColumn { min-width: 100%; }
+  .st-key-stage > * > .stHorizontalBlock { flex-wrap: wrap; }
+  .st-key-stage > * > .stHorizontalBlock > .stColumn { min-width: 100%; }
 }
 """
 
@@ -25,6 +25,7 @@ def pages() -> list:
         st.Page("pages/rounds.py", title="Rounds", icon=":material/timeline:", url_path="home", default=True),
         # The default page answers at "/" only; this one makes its own name a valid address too.
         st.Page("pages/rounds.py", title="Rounds", url_path="rounds", visibility="hidden"),
+        st.Page("pages/exactness.py", title="Exactness", icon=":material/verified:"),
         st.Page("pages/learn.py", title="Learn", icon=":material/school:"),
         st.Page("pages/practice.py", title="Practice", icon=":material/fitness_center:"),
     ]

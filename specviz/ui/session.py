@@ -7,7 +7,7 @@ the recipe and that name, never a trace: on another server the recipe makes the 
 
 import secrets
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from threading import Lock
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from specviz.decoding.trace import Trace
 from specviz.recipe import Recipe, from_link
 
 Source = Literal["recorded", "live", "file"]
+RUN_PAGES = ("", "home", "rounds", "exactness")  # those that show a run
 KEPT_TRACES = 64
 KEPT_RUNS = 8  # a run holds its caches: tens of megabytes
 
@@ -103,6 +104,27 @@ def show(entry: Entry, select: tuple[int, int] | None = None) -> None:
             mine.append(entry.name)
     st.query_params["run"] = entry.name
     choose(select)
+
+
+def carry_over(page: str) -> None:
+    """Keep what is shown when another page is opened from the navigation, which empties the address.
+
+    Called by app.py before the page. An address that says anything, as a link's, is left alone.
+
+    Args:
+        page: the page's own address; "" is the first one.
+    """
+    state = st.session_state
+    before, state["_page"] = state.get("_page"), page
+    if page not in RUN_PAGES:
+        return
+    names = [f.name for f in fields(Recipe)]
+    shown, recipe = state.get("_carried", ({}, {}))
+    if before not in (None, page) and not st.query_params:
+        st.query_params.update(shown)
+        state.update(recipe)
+    shown = {name: st.query_params[name] for name in ("run", "sel") if name in st.query_params}
+    state["_carried"] = shown, recipe | {name: state[name] for name in names if name in state}
 
 
 def mine() -> list[Entry]:

@@ -1,0 +1,53 @@
+"""Is the output distributed as the target's? Five checks, and a gallery of faults that they must catch."""
+
+from functools import partial
+
+import streamlit as st
+
+from specviz.ui import frame, session
+from specviz.ui.exactness import (
+    arithmetic,
+    gallery,
+    glance,
+    leak,
+    place,
+    proof,
+    sampling,
+    whole,
+    words,
+    work,
+)
+
+frame.require_entrypoint()
+
+entry = session.current()
+words.style()
+at = place.selected(entry) if entry is not None else None
+place.heading(entry, at)
+if entry is None:
+    st.info("These settings have not been run here yet: run them on the Rounds page, or choose a run above.")
+elif at is None:
+    st.info("This run drafted nothing, so there is no rule to check: choose another run above.")
+else:
+    where = place.obtain(entry, at, st.container())
+    place.text(where)
+    summary = st.container()
+    with st.container(key="stage"):
+        left, right = st.columns([1.75, 1], gap="medium")
+    with left:
+        arithmetic.card(where)
+        sampling.card(where)
+        leak.card(entry)
+        proof.card(where)
+    with right:
+        gallery.card(where)
+        whole.card(entry)
+    with summary:
+        glance.row(where)
+    work.advance(
+        {
+            "draws": partial(sampling.drawing, where),
+            "gallery": partial(gallery.measuring, where),
+            "whole": partial(whole.continuations, entry),
+        }
+    )

@@ -1,0 +1,1 @@
+"""Parts of the Exactness page, one module a check."""

@@ -1,0 +1,257 @@
+"""The fault gallery: the list with laws and catches, and the chosen fault explained."""
+
+from dataclasses import replace
+from threading import Lock
+from time import monotonic
+
+import streamlit as st
+
+from specviz.analysis.prose import count, number
+from specviz.analysis.sampling_check import draws_until_caught
+from specviz.decoding.faults import FAULTS, Fault, Kind
+from specviz.lessons.cost import expected_tokens
+from specviz.recipe import to_link
+from specviz.ui import exactness_charts as charts
+from specviz.ui.charts import CONFIG
+from specviz.ui.exactness import choice, sampling, words, work
+from specviz.ui.exactness.arithmetic import sums
+from specviz.ui.exactness.memory import remember
+from specviz.ui.exactness.place import Place
+from specviz.ui.markup import code
+
+MOST = 1_000_000
+GROUPS: dict[Kind, tuple[str, words.Verdict]] = {
+    "law": ("Mistakes that change the output", ("orange", "wrong")),
+    "lossy": ("Meant to change it, for speed", ("violet", "lossy by design")),
+    "wasteful": ("Right, but accepts too little", ("blue", "exact but wasteful")),
+    "bookkeeping": ("Right rule, wrong caches", ("yellow", "bookkeeping")),
+}
+SLIDERS = {"lenience": ("Lenience", 0.05, 1.0), "top-p-set": ("Mass of the set", 0.05, 1.0)}
+
+
+class Measuring:
+    """How many draws it takes to catch each fault at a place."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.lock = Lock()
+        self.found: dict[str, int | None] = {}
+        self.waiting = [f for f in FAULTS.values() if changes(place, f)]
+        self.all = len(self.waiting)
+
+    @property
+    def done(self) -> bool:
+        return not self.waiting
+
+    def burst(self, until: float) -> None:
+        while self.waiting:
+            fault = self.waiting[0]
+            self.found[fault.name], _ = draws_until_caught(self.place.spot, fault, MOST)
+            self.waiting.pop(0)
+            if monotonic() > until:
+                break
+
+
+def measuring(place: Place) -> Measuring:
+    return remember((place.key, "measuring"), lambda: Measuring(place))
+
+
+def changes(place: Place, fault: Fault) -> bool:
+    """Whether the fault's law at this place is known and is not p."""
+    return place.decides(fault) and sums(place, fault).tv > sampling.SAME
+
+
+def card(place: Place) -> None:
+    job = measuring(place)
+    with st.container(border=True, key="card-faults"):
+        words.title("Fault gallery")
+        st.caption(
+            "Choose one: its law, the picture and the checks follow. TV: how far its output is from p here."
+        )
+        with st.container(height=430, border=False, key="faults"):
+            _list(place, job)
+        _measure_button(job)
+    with st.container(border=True, key="card-fault"):
+        _explain(place, choice.fault(), job)
+
+
+def _list(place: Place, job: Measuring) -> None:
+    chosen = choice.family(choice.fault().name)
+    for kind, (heading, badge) in GROUPS.items():
+        names = [f.name for f in FAULTS.values() if f.kind == kind]
+        key = f"_faults_{kind}"
+        st.session_state[key] = chosen if chosen in names else None
+        st.markdown(f"**{heading}** {words.badge(badge)}")
+        st.radio(
+            heading,
+            names,
+            index=None,
+            format_func=lambda name: _line(place, FAULTS[name], job),
+            key=key,
+            on_change=_choose,
+            args=(key,),
+            label_visibility="collapsed",
+            width="stretch",
+        )
+
+
+def _choose(key: str) -> None:
+    name = st.session_state[key]
+    if name:
+        choice.choose(name)
+
+
+def _line(place: Place, fault: Fault, job: Measuring) -> str:
+    return f"{fault.title} :gray[{_distance(place, fault)}] :gray[{_catch(place, fault, job)}]"
+
+
+def _distance(place: Place, fault: Fault) -> str:
+    if not place.decides(fault):
+        return "–"
+    tv = sums(place, fault).tv
+    return f"TV {number(tv)}" if tv > sampling.SAME else "TV 0"
+
+
+def _catch(place: Place, fault: Fault, job: Measuring) -> str:
+    """The short word on what catches it."""
+    if fault.kind == "bookkeeping":
+        return "caches"
+    if fault.kind == "wasteful":
+        return "nothing to catch"
+    if not fault.one_position:
+        return "end to end"
+    if not place.decides(fault):
+        return "full vocab."
+    if fault.name in job.found:
+        found = job.found[fault.name]
+        return "not in 10⁶" if found is None else f"draw {found:,}"
+    return "draws" if changes(place, fault) else "not here"
+
+
+def _measure_button(job: Measuring) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        if work.going() == "gallery":
+            st.button("Stop", key="gallery_toggle", on_click=work.stop, icon=":material/stop:")
+            st.progress(1.0 - len(job.waiting) / job.all if job.all else 1.0, width=120)
+        elif job.waiting:
+            st.button(
+                "Measure after how many draws each is caught",
+                key="gallery_toggle",
+                on_click=work.start,
+                args=("gallery",),
+                icon=":material/speed:",
+                help="Draws with each fault at this position, twice as many each time, until check 2 raises "
+                "the alarm; a million at most.",
+            )
+        elif job.all:
+            st.caption(f"Measured at this position: {count(job.all, 'fault')}, a million draws at most.")
+        work.trouble("gallery")
+
+
+def _explain(place: Place, fault: Fault, job: Measuring) -> None:
+    _, badge = GROUPS[fault.kind]
+    st.markdown(f"##### {fault.title} {words.badge(badge)}", anchors=False)
+    st.markdown(fault.does)
+    _slider(fault)
+    if place.decides(fault):
+        found = sums(place, fault)
+        st.plotly_chart(
+            charts.stack(found, place.show, place.others, height=180),
+            key="fault-law",
+            config=CONFIG,
+            alt=charts.describe_stack(found, place.show),
+        )
+        st.caption(_law_words(place, fault))
+    lines = [("Acceptance meanwhile", _speed(place, fault)), ("Caught by", _catcher(place, fault, job))]
+    lines.append(("On the timeline", fault.timeline))
+    if fault.needs:
+        lines.append(("Shows only with", fault.needs))
+    st.markdown("\n".join(f"- **{name}:** {text}" for name, text in lines))
+    if fault.seen:
+        links = " · ".join(
+            f"[{_escaped(name)}]({link})" for name, link in zip(fault.seen, fault.links, strict=True)
+        )
+        st.markdown(f"Seen in public: {links}")
+    _to_rounds(place, fault)
+
+
+def _slider(fault: Fault) -> None:
+    kind, _, value = fault.name.partition("=")
+    if kind not in SLIDERS:
+        return
+    label, low, high = SLIDERS[kind]
+    key = f"_{kind}_parameter"
+    st.session_state[key] = min(high, max(low, float(value)))
+
+    def move() -> None:
+        choice.choose(f"{kind}={st.session_state[key]:g}")
+
+    st.slider(label, low, high, step=0.01, key=key, on_change=move)
+
+
+def _law_words(place: Place, fault: Fault) -> str:
+    found = sums(place, fault)
+    if found.tv <= sampling.SAME:
+        return "Its law at this position is p: kept and corrected mass fill p exactly."
+    most = max((s for s in found.shares if s.token is not None), key=lambda s: abs(s.total - s.p))
+    assert most.token is not None
+    return (
+        f"Its exact law is {number(found.tv)} away from p. The largest difference: "
+        f"{number(most.total)} instead of {number(most.p)} for {code(place.show(most.token))}."
+    )
+
+
+def _speed(place: Place, fault: Fault) -> str:
+    """What the speed figures say while this fault is at work."""
+    if not place.decides(fault):
+        return "not decided by this position alone."
+    found = sums(place, fault)
+    if fault.kind == "bookkeeping" or abs(found.acceptance - found.beta) < 1e-9:
+        what = "as it should be here" if fault.kind != "bookkeeping" else "given right rows, as it should be"
+        return f"{found.acceptance:.1%}, {what} (β)."
+    better = "**looks better**" if found.acceptance > found.beta else "looks worse"
+    k = place.entry.trace.k
+    tokens, honest = expected_tokens(found.acceptance, k), expected_tokens(found.beta, k)
+    return (
+        f"{found.acceptance:.1%} instead of β = {found.beta:.1%}: it {better}. Were every position like this "
+        f"one, {tokens:.2f} tokens a round instead of {honest:.2f} (estimated, K = {k})."
+    )
+
+
+def _catcher(place: Place, fault: Fault, job: Measuring) -> str:
+    """Which check catches it, and when."""
+    if fault.kind == "wasteful":
+        return "nothing, as the output is exact; the acceptance rate tells."
+    if fault.kind == "bookkeeping":
+        side = "target" if fault.name.startswith("target") else "draft"
+        more = " and 4, as the text follows another law" if side == "target" else ""
+        return f"check 5{more}. Check 2 stays green: the rule itself is right."
+    if not fault.one_position:
+        return "check 4, over several positions."
+    if not place.decides(fault):
+        return "check 2, over the full vocabulary."
+    if not changes(place, fault):
+        return "nothing at this position, where its law is p."
+    text = "check 2"
+    if fault.name in job.found:
+        found = job.found[fault.name]
+        text += f", measured: {'not within 1,000,000 draws' if found is None else f'after {found:,} draws'}"
+    expected = sampling.needed(place, fault)
+    text += "; never, by its law" if expected is None else f"; about {expected:,} draws by its exact law"
+    return text + "."
+
+
+def _to_rounds(place: Place, fault: Fault) -> None:
+    recipe = place.entry.recipe
+    if recipe is None:
+        return
+    st.page_link(
+        "pages/rounds.py",
+        label="Let it judge a run, on the Rounds page",
+        icon=":material/timeline:",
+        query_params=to_link(replace(recipe, rule=choice.family(fault.name))),
+    )
+
+
+def _escaped(name: str) -> str:
+    return name.replace("#", "\\#").replace("_", "\\_")

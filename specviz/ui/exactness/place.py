@@ -1,0 +1,263 @@
+"""The position that is examined: which one, and where its numbers come from."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from specviz import traces
+from specviz.analysis.caches import prefix
+from specviz.analysis.prose import GLYPHS
+from specviz.analysis.rows import RowsUnavailable, recompute, table_spot
+from specviz.decoding.faults import Fault, Spot, get_fault
+from specviz.decoding.trace import Position, Round
+from specviz.models.errors import LoadError
+from specviz.ui import pairs, panel, session
+from specviz.ui.exactness.memory import remember
+from specviz.ui.markup import code
+from specviz.ui.session import Entry
+from specviz.ui.text import visible
+
+SHOWN = 8
+CONTEXT = 12  # tokens of the text before the position
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A drafted position of a run.
+
+    Attributes:
+        entry, round, number: the run, the round, the position in it from 1.
+        spot: its distributions, over the whole vocabulary or over the recorded table.
+        ids: the token of each column of a recorded table; None if the columns are the vocabulary.
+        columns: those worth drawing, by falling p.
+        others: how many tokens are not among them.
+    """
+
+    entry: Entry
+    round: Round
+    number: int
+    spot: Spot
+    ids: tuple[int | None, ...] | None
+    columns: tuple[int, ...]
+    others: int
+
+    @property
+    def row(self) -> Position:
+        return self.round.positions[self.number - 1]
+
+    @property
+    def full(self) -> bool:
+        return self.ids is None
+
+    @property
+    def key(self) -> tuple:
+        """Tells places apart."""
+        return self.entry.name, self.round.number, self.number, self.full
+
+    @property
+    def tokens(self) -> int:
+        """Size of the vocabulary."""
+        return self.others + len(self.columns)
+
+    def show(self, column: int) -> str:
+        """The text of a column's token."""
+        token = column if self.ids is None else self.ids[column]
+        known = self.entry.trace.tokens.get(token) if token is not None else None
+        return f"#{token}" if known is None else visible(known)
+
+    def decides(self, fault: Fault) -> bool:
+        """Whether the fault's law can be told from what is known of this position."""
+        if not fault.one_position:
+            return False
+        return self.full or fault.rejudge or fault.kind in ("bookkeeping", "wasteful")
+
+
+def candidates(entry: Entry) -> list[int]:
+    """Numbers of the rounds with draft tokens."""
+    return [round.number for round in entry.trace.rounds if round.k]
+
+
+def selected(entry: Entry) -> tuple[int, int] | None:
+    """The (round, position) to examine: the one in the address, or the nearest with a draft token."""
+    rounds = candidates(entry)
+    if not rounds:
+        return None
+    chosen = session.selection() if "sel" in st.query_params else None
+    if chosen is None or chosen[0] not in rounds:
+        return remember(("telling", entry.name, len(entry.trace.rounds)), lambda: telling(entry))
+    round = entry.trace.rounds[chosen[0] - 1]
+    # Behind the drafts stands the corrected token, drawn where the first was refused, or the bonus.
+    last = min(round.accepted + 1, round.k) if chosen[1] > round.k else chosen[1]
+    return chosen[0], max(1, last)
+
+
+def telling(entry: Entry) -> tuple[int, int]:
+    """The drafted position where a correction from p would do most harm: p and q differ there, and neither
+    is concentrated on one token."""
+    fault = get_fault("correction-from-p")
+
+    def harm(at: tuple[int, int]) -> float:
+        return fault.tv(table_spot(entry.trace.rounds[at[0] - 1].positions[at[1] - 1]).spot) or 0.0
+
+    rounds = (entry.trace.rounds[number - 1] for number in candidates(entry))
+    return max(((r.number, n) for r in rounds for n in range(1, r.k + 1)), key=harm)
+
+
+def heading(entry: Entry | None, at: tuple[int, int] | None) -> None:
+    """The choice of what is examined."""
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        _choose_run(entry)
+        if entry is not None and at is not None:
+            _choose_round(entry, at)
+
+
+def _choose_run(entry: Entry | None) -> None:
+    titles = {r.name: f"{r.title} (recorded)" for r in traces.RECORDINGS}
+    titles |= {e.name: e.title for e in session.mine()}
+    if entry is not None:
+        titles.setdefault(entry.name, entry.title)
+    st.session_state["_exact_run"] = entry.name if entry is not None else None
+    st.selectbox(
+        "Run",
+        list(titles),
+        format_func=lambda name: titles.get(name, name),
+        key="_exact_run",
+        on_change=_open,
+        placeholder="choose a run",
+        width=250,
+    )
+
+
+def _open() -> None:
+    entry = session.entry_by_name(st.session_state["_exact_run"] or "")
+    if entry is None:
+        return
+    if entry.recipe is not None:
+        panel.set_recipe(entry.recipe)
+    session.show(entry)
+    st.query_params.pop("sel", None)  # the page chooses a telling position
+
+
+def _choose_round(entry: Entry, at: tuple[int, int]) -> None:
+    round = entry.trace.rounds[at[0] - 1]
+    st.session_state["_exact_round"], st.session_state["_exact_position"] = at
+    st.selectbox("Round", candidates(entry), key="_exact_round", on_change=_choose, width=96)
+    st.selectbox(
+        "Position",
+        range(1, round.k + 1),
+        format_func=lambda n: _position_title(entry, round.positions[n - 1], n),
+        key="_exact_position",
+        on_change=_choose,
+        width=230,
+    )
+
+
+def _choose() -> None:
+    entry = session.current()
+    if entry is None:
+        return
+    number, position = st.session_state["_exact_round"], st.session_state["_exact_position"]
+    session.choose((number, min(position, entry.trace.rounds[number - 1].k)))
+
+
+def _position_title(entry: Entry, row: Position, number: int) -> str:
+    assert row.token is not None
+    return f"{number}  {visible(entry.trace.tokens[row.token])}  {GLYPHS[row.state]} {row.state}"
+
+
+def obtain(entry: Entry, at: tuple[int, int], place: Any) -> Place:
+    """The place with its numbers, in full if that was asked for and can be had."""
+    round = entry.trace.rounds[at[0] - 1]
+    table = table_spot(round.positions[at[1] - 1])
+    p, q = table.spot.p, table.spot.q
+    singles = len(table.ids) - 2
+    drafted = table.ids.index(round.positions[at[1] - 1].token)
+    leading = sorted(range(singles), key=lambda c: (c != drafted, -max(p[c], q[c])))[:SHOWN]
+    columns = tuple(sorted(leading, key=lambda c: -p[c]))
+    others = singles + round.positions[at[1] - 1].rest.count - len(columns)
+    reduced = Place(entry, round, at[1], table.spot, table.ids, columns, others)
+    if st.query_params.get("full") != "1":
+        return reduced
+    try:
+        spot = _full_spot(entry, at, place)
+    except (LoadError, RowsUnavailable, ValueError) as error:
+        del st.query_params["full"]
+        with place:
+            st.warning("The full vocabulary is not to be had.", icon=":material/warning:")
+            st.text(str(error))
+        return reduced
+    if spot is None:
+        return reduced
+    ids = tuple(t for c in columns if (t := table.ids[c]) is not None)
+    return Place(entry, round, at[1], spot, None, ids, others)
+
+
+def _full_spot(entry: Entry, at: tuple[int, int], place: Any) -> Spot | None:
+    """The distributions over the whole vocabulary; None if the models are not loaded and nobody asked."""
+    if entry.recipe is None:
+        raise RowsUnavailable("it is not known how to load the pair that made this run")
+    wanted = st.session_state.pop("_load_pair", False)
+    pair = pairs.shelf().get(entry.recipe)
+    if pair is None and wanted:
+        pair = pairs.obtain(entry.recipe, place)
+    if pair is None:
+        return None
+
+    def spots() -> tuple[Spot, ...]:
+        with place, st.spinner("Computing the rows again …"), pairs.shelf().stepping:
+            return recompute(pair, entry.trace, at[0]).spots
+
+    # A round's rows are megabytes: only the last one stays.
+    name = entry.name, at[0]
+    kept = st.session_state.get("_exact_rows")
+    if kept is None or kept[0] != name:
+        kept = st.session_state["_exact_rows"] = name, spots()
+    return kept[1][at[1] - 1]
+
+
+def text(place: Place) -> None:
+    """Where in the text the position stands."""
+    known = place.entry.trace.tokens
+    before = (*prefix(place.entry.trace, place.round), *place.round.draft_tokens[: place.number - 1])
+    start = "…" if len(before) > CONTEXT else ""
+    shown = start + "".join(visible(known[t]) for t in before[-CONTEXT:])
+    assert place.row.token is not None
+    st.markdown(f"After {code(shown)} the draft proposed {code(visible(known[place.row.token]))}.")
+
+
+def source(place: Place) -> None:
+    """Which numbers stand behind everything on the page."""
+    if place.full:
+        words = f"full vocabulary: {place.tokens:,} tokens, computed again by an uncached pass"
+        st.badge(words, color="blue", icon=":material/dataset:")
+        st.button("Use the recorded table", on_click=_use, args=(False,), type="tertiary", key="table")
+        return
+    rest = place.row.rest.count
+    words = f"from the recorded table: {place.tokens - rest} tokens + the other {rest:,} summed"
+    st.badge(words, color="gray", icon=":material/table_rows:")
+    recipe = place.entry.recipe
+    loaded = recipe is not None and pairs.shelf().get(recipe) is not None
+    st.button(
+        "Use the full vocabulary" + ("" if loaded else " (loads the model)"),
+        on_click=_use,
+        args=(True,),
+        type="tertiary",
+        icon=":material/open_in_full:",
+        disabled=recipe is None,
+        key="vocabulary",
+        help="Some faults look at every token, at other rows or at the logits: their laws need it.",
+    )
+
+
+def _use(full: bool) -> None:
+    if full:
+        st.query_params["full"] = "1"
+        st.session_state["_load_pair"] = True
+    elif "full" in st.query_params:
+        del st.query_params["full"]
+
+
+def memo(place: Place, what: str, *more: Any, make: Any) -> Any:
+    """Something computed at this place, remembered."""
+    return remember((place.key, what, *more), make)

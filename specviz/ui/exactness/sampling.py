@@ -1,0 +1,278 @@
+"""Check 2: the rule applied up to ten million times, beside a faulty one that must be caught."""
+
+from threading import Lock
+from time import monotonic
+
+import streamlit as st
+
+from specviz.analysis.chi_square import draws_needed
+from specviz.analysis.prose import number
+from specviz.analysis.sampling_check import SamplingCheck, SamplingTest
+from specviz.decoding.faults import Fault
+from specviz.ui import exactness_charts as charts
+from specviz.ui.charts import CONFIG
+from specviz.ui.exactness import choice, words, work
+from specviz.ui.exactness.arithmetic import sums
+from specviz.ui.exactness.place import Place, memo
+
+GOALS = ("1,000", "10,000", "100,000", "1,000,000", "10,000,000")
+BIASES = ("0.1", "0.03", "0.01", "0.003", "0.001")
+FIRST = 1000  # draws that the page makes unasked, so that there is something to see
+CHUNK = 1 << 17
+SAME = 1e-12  # laws closer than this are one
+
+
+class Drawing:
+    """The draws of the exact rule and of the fault beside it; both are always equally many.
+
+    Attributes:
+        key: the place and the fault.
+        goal: draws to stop at.
+        caught_at: draws after which a look at the fault's raised the alarm first.
+    """
+
+    def __init__(self, place: Place, fault: Fault | None, seed: int) -> None:
+        self.key = place.key, fault and fault.name, seed
+        self.columns = place.columns
+        self.lock = Lock()
+        self.goal = FIRST
+        self.exact = SamplingTest(place.spot, None, seed)
+        self.control = None if fault is None else SamplingTest(place.spot, fault, seed)
+        self.caught_at: int | None = None
+        self._checks: tuple[int, SamplingCheck, SamplingCheck | None] | None = None
+        self._add(FIRST)
+
+    @property
+    def total(self) -> int:
+        return self.exact.draws.total
+
+    @property
+    def done(self) -> bool:
+        return self.total >= self.goal
+
+    def burst(self, until: float) -> None:
+        """Up to twice as many draws, so that one sees the bars settle."""
+        stop_at = min(self.goal, self.total * 2)
+        while self.total < stop_at:
+            self._add(min(CHUNK, stop_at - self.total))
+            if monotonic() > until:
+                break
+
+    def checks(self) -> tuple[SamplingCheck, SamplingCheck | None]:
+        """What the draws so far say."""
+        if self._checks is None or self._checks[0] != self.total:
+            control = None if self.control is None else self.control.check(self.columns)
+            self._checks = self.total, self.exact.check(self.columns), control
+            if control is not None and control.caught and self.caught_at is None:
+                self.caught_at = self.total
+        return self._checks[1:]
+
+    def _add(self, n: int) -> None:
+        self.exact.add(n)
+        if self.control is not None:
+            self.control.add(n)
+
+
+def drawing(place: Place) -> Drawing:
+    """The draws at this place beside the chosen fault."""
+    fault = choice.fault()
+    control = fault if place.decides(fault) else None
+    seed = st.session_state.get("_draw_seed", 0)
+    job = st.session_state.get("_drawing")
+    if job is None or job.key != (place.key, control and control.name, seed):
+        goal = job.goal if job is not None and work.going() == "draws" else FIRST
+        job = st.session_state["_drawing"] = Drawing(place, control, seed)
+        job.goal = max(goal, FIRST)
+    return job
+
+
+def needed(place: Place, fault: Fault) -> int | None:
+    """Draws after which this fault is caught 9 times of 10, from its exact law; None for never."""
+
+    def make() -> int | None:
+        law = fault.law(place.spot)
+        assert law is not None
+        return draws_needed(place.spot.p, law / law.sum())
+
+    return memo(place, "needed", fault.name, make=make)
+
+
+def card(place: Place) -> None:
+    job = drawing(place)
+    with job.lock:
+        exact, control = job.checks()
+    with st.container(border=True, key="card-sampling"):
+        words.title("2 · By sampling")
+        _controls(job)
+        work.trouble("draws")
+        left, right = st.columns(2, gap="medium")
+        top = charts.scale(*(c.bars for c in (exact, control) if c is not None))
+        with left:
+            st.markdown(f"**the exact rule** {words.badge(words.AGREES if exact.ok else words.DISAGREES)}")
+            _result(exact, place, "exact", top, faulty=False)
+        with right:
+            fault = choice.fault()
+            if control is None:
+                _no_control(place, fault)
+            else:
+                st.markdown(
+                    f"**control: {_lower(fault.title)}** {words.badge(_verdict(place, fault, control))}"
+                )
+                _result(control, place, "control", top, faulty=is_biased(place, fault))
+        if not exact.ok:
+            st.warning(
+                "The exact rule's draws contradict p. One look in a thousand does so by chance: draw again "
+                "with another seed. If it stays, the rule is broken.",
+                icon=":material/warning:",
+            )
+        if control is not None:
+            _negative_control(place, choice.fault(), control)
+        _bias(job, place)
+
+
+def _controls(job: Drawing) -> None:
+    going = work.going() == "draws"
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        goal = st.selectbox(
+            "Draws", GOALS, index=2, key="draws", bind="query-params", label_visibility="collapsed", width=140
+        )
+        left = int(goal.replace(",", "")) - job.total
+        if going:
+            st.button("Stop", key="draw_toggle", on_click=work.stop, icon=":material/stop:", type="primary")
+        else:
+            st.button(
+                "Continue" if job.total > FIRST and left > 0 else "Draw",
+                key="draw_toggle",
+                on_click=_start,
+                icon=":material/play_arrow:",
+                type="primary",
+                disabled=left <= 0,
+                help="Draws on up to this number.",
+            )
+        st.button("Anew", key="draw_anew", on_click=_anew, icon=":material/refresh:", help="Other draws.")
+        st.markdown(f"**{job.total:,}** draws so far")
+        if going:
+            st.progress(min(1.0, job.total / job.goal), width=120)
+
+
+def _start() -> None:
+    job: Drawing = st.session_state["_drawing"]
+    job.goal = int(st.session_state["draws"].replace(",", ""))
+    work.start("draws")
+
+
+def _anew() -> None:
+    st.session_state["_draw_seed"] = st.session_state.get("_draw_seed", 0) + 1
+
+
+def _result(check: SamplingCheck, place: Place, name: str, top: float, faulty: bool) -> None:
+    noise = check.noise
+    st.caption(
+        f"TV **{check.tv:.4f}** · honest noise at this N {noise.mean:.4f} "
+        f"({noise.low:.4f} to {noise.high:.4f})  \n"
+        f"{_chi_square(check)}"
+    )
+    st.plotly_chart(
+        charts.shares(check.bars, place.show, place.others, faulty=faulty, top=top, law=name == "control"),
+        key=f"sampling-{name}",
+        config=CONFIG,
+        alt=charts.describe_shares(check.bars, place.show),
+    )
+    st.caption(_kept(check))
+
+
+def _chi_square(check: SamplingCheck) -> str:
+    test = check.test
+    if test.impossible:
+        return f"{test.impossible:,} draws gave a token that p excludes"
+    if not test.degrees:
+        return "all of p lies on one token: nothing to test"
+    return f"chi-square {test.statistic:,.1f} on {test.degrees}, p-value {number(test.p_value)}"
+
+
+def _kept(check: SamplingCheck) -> str:
+    text = (
+        f"Kept: {check.accepted:.2%} of the drafts ({check.accepted_low:.2%} to {check.accepted_high:.2%}); "
+        f"β is {check.beta:.2%}"
+    )
+    if abs(check.acceptance - check.beta) > 1e-9:
+        text += f", this rule's own rate {check.acceptance:.2%}"
+    return text + "."
+
+
+def is_biased(place: Place, fault: Fault) -> bool:
+    """Whether the law of a fault that is decided here is not p."""
+    return sums(place, fault).tv > SAME
+
+
+def _verdict(place: Place, fault: Fault, check: SamplingCheck) -> words.Verdict:
+    if check.caught:
+        return words.CAUGHT
+    return words.NOT_YET if is_biased(place, fault) else words.AGREES
+
+
+def _negative_control(place: Place, fault: Fault, check: SamplingCheck) -> None:
+    """Says plainly if the control was not caught, and why."""
+    if check.caught:
+        return
+    if fault.kind == "bookkeeping":
+        st.info(
+            "This check stays green, and must: the fault feeds the rule wrong rows, and the rule itself is "
+            "right. What is fed is the second surface of correctness; check 5 looks at it.",
+            icon=":material/call_split:",
+        )
+    elif fault.kind == "wasteful":
+        st.info(
+            "Nothing to catch: this variation is exact. It only accepts less than it could.",
+            icon=":material/info:",
+        )
+    elif not is_biased(place, fault):
+        needs = f" It needs {fault.needs}." if fault.needs else ""
+        st.info(f"At this position the fault's law is p itself.{needs}", icon=":material/info:")
+    else:
+        goal = needed(place, fault)
+        many = "no number of draws shows it here" if goal is None else f"it takes about {goal:,} draws"
+        st.warning(
+            f"The negative control was **not caught**: after {check.draws:,} draws the check cannot tell "
+            f"this fault from an honest rule. To catch it 9 times out of 10 {many} "
+            f"(its law is only {number(sums(place, fault).tv)} away from p).",
+            icon=":material/visibility_off:",
+        )
+
+
+def _no_control(place: Place, fault: Fault) -> None:
+    why = "needs the full vocabulary" if fault.one_position else "not at one position"
+    st.markdown(f"**control: {_lower(fault.title)}** {words.badge(('gray', why))}")
+    if fault.one_position:
+        st.info(
+            "The recorded table does not decide what this fault does: it looks at every token, at other rows "
+            "or at the logits. Choose the full vocabulary above.",
+            icon=":material/open_in_full:",
+        )
+    else:
+        st.info(
+            "This fault shows over several positions only. Whole continuations, check 4, catch it.",
+            icon=":material/route:",
+        )
+
+
+def _lower(title: str) -> str:
+    """A title in the middle of a line: "K" and the like stay large."""
+    return title if title[:2].isupper() else title[0].lower() + title[1:]
+
+
+def _bias(job: Drawing, place: Place) -> None:
+    """How many draws a bias of a chosen size takes."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.caption("To see a leak of the draft of TV", width="content")
+        bias = st.selectbox(
+            "Bias", BIASES, index=2, key="bias", bind="query-params", label_visibility="collapsed", width=100
+        )
+        goal = memo(place, "bias", bias, make=lambda: job.exact.draws_needed(float(bias)))
+        if goal is None:
+            text = "is impossible here: p and q are closer than that."
+        else:
+            more = goal - job.total
+            enough = f"{more:,} more than now" if more > 0 else "there are enough"
+            text = f"9 times out of 10 takes about **{goal:,}** draws: {enough}."
+        st.caption(text, width="content")
