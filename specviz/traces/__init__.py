@@ -45,7 +45,7 @@ RECORDINGS = (
     Recording(
         "capital",
         "First look",
-        "A round in all its parts: tokens kept, one refused, one corrected, and once a bonus.",
+        "A round in all its parts: tokens accepted, one rejected, one corrected, and once a bonus.",
         Recipe(),
         (1, 1),
     ),
@@ -58,7 +58,7 @@ RECORDINGS = (
     Recording(
         "story",
         "Open story",
-        "Where many continuations are good, draft and target rarely agree, and most drafts are refused.",
+        "Where many continuations are good, draft and target rarely agree, and most drafts are rejected.",
         Recipe(prompt=STORY, temperature=1.0),
     ),
     Recording(
@@ -70,13 +70,13 @@ RECORDINGS = (
     Recording(
         "equal",
         "Draft equals target",
-        "With q = p nothing can be refused: every round keeps all K and adds a bonus.",
+        "With q = p nothing can be rejected: every round keeps all K and adds a bonus.",
         Recipe(prompt=STORY, temperature=1.0, draft=BUILT_IN),
     ),
     Recording(
         "long",
         "K too long",
-        "Twelve drafts a round: nearly all behind the first refusal are thrown away.",
+        "Twelve drafts a round: nearly all behind the first rejection are thrown away.",
         Recipe(k=12, seed=1),
     ),
     Recording(
@@ -88,19 +88,19 @@ RECORDINGS = (
     Recording(
         "greedy",
         "Greedy",
-        "At temperature 0 a draft token is kept exactly if it is the target's first choice.",
+        "At temperature 0 a draft token is accepted exactly if it is the target's first choice.",
         Recipe(prompt="Water boils at", temperature=0.0, max_tokens=32),
     ),
     Recording(
-        "refused",
-        "First token refused",
+        "rejected",
+        "First token rejected",
         "When the first draft token fails, a whole round yields one token, as plain decoding would.",
         Recipe(seed=2),
     ),
     Recording(
         "perfect",
         "A perfect round",
-        "All four drafts are kept, and the target's last row gives a fifth token for free.",
+        "All four drafts are accepted, and the target's last row gives a fifth token for free.",
         Recipe(prompt="What is the capital of France?", chat=True),
     ),
 )

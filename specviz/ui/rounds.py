@@ -18,7 +18,11 @@ SOURCES = {"recorded": "recorded run", "live": "live run", "file": "opened from 
 
 
 def gallery(entry: Entry | None) -> None:
-    """The recorded runs, and the runs of this session."""
+    """What this page shows, the recorded runs, and the runs of this session."""
+    st.markdown(
+        "A small **draft** model guesses K tokens; the large **target** model checks them in one pass and "
+        "keeps what it agrees with. What comes out is distributed exactly as if the target had written alone."
+    )
     if "gallery" in session.hidden():
         return
     names = [r.name for r in traces.RECORDINGS]
@@ -182,9 +186,13 @@ def metric_row(trace: Trace) -> None:
         (
             "Mean acceptance length",
             _two(m.mean_acceptance_length),
-            "1 + accepted / rounds: tokens a target pass.",
+            "1 + accepted / rounds: tokens gained in a pass of the target.",
         ),
-        ("α (mean β)", _two(m.alpha), "Mean of Σ min(p, q) over all drafted positions, judged or not."),
+        (
+            "α (mean β)",
+            _two(m.alpha),
+            "Average overlap Σ min(p, q) of draft and target over all drafted positions, judged or not.",
+        ),
         ("Tokens per second", _two(m.tokens_per_second), "Measured while the run was made, on its machine."),
     )
     for column, (label, value, text) in zip(st.columns(len(figures)), figures, strict=True):

@@ -110,7 +110,7 @@ class Timeline {
   drawReading() {
     const [P, Q] = this.model.letters;
     const bar = el("span", "bar accepted", { "aria-hidden": "true", style: "--a: 0.7; --u: 0.35" }, el("i"), el("b"));
-    this.reading.replaceChildren(bar, `bar and number: accept probability min(1, ${P}/${Q}) · mark: the random number u · a proposal is accepted when the mark lies on the bar`);
+    this.reading.replaceChildren(bar, `bar and number: accept probability min(1, ${P}/${Q}) · mark: the random number u · a proposal is accepted when the mark lies on the bar · share: of the residual · ${P}: the target's probability`);
   }
 
   buildHelp() {

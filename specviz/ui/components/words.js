@@ -150,6 +150,7 @@ function cornerOf(model, round, i, view) {
   const [P, Q] = model.letters, { p, q } = model.positions, j = round.from + i;
   if (view === "covered") return "";
   if (i === round.k) return round.outcome === "bonus" || round.fromP ? `${P} ${short(round.p)}` : `share ${short(round.share)}`;
+  if (view === "discarded") return ""; // never judged: a chance to be kept would read as a verdict
   return view === "proposed" ? `${Q} ${short(q[j])}` : short(acceptProbability(p[j], q[j]));
 }
 
