@@ -222,10 +222,11 @@ class Timeline {
     const { positions, tokens, columns } = this.model, isOutcome = i === round.k, j = round.from + i;
     const [name, glyph, word, figure] = ["name", "glyph", "word", "figure"].map((name) => el("span", name));
     const silent = { "aria-hidden": "true" }; // the name says it all, in words
-    const token = drawPieces(tokens[isOutcome ? round.token : positions.token[j]], false);
+    const pieces = tokens[isOutcome ? round.token : positions.token[j]], token = drawPieces(pieces, false);
+    const brief = pieces.length === 2 && pieces[1].length === 1 ? " brief" : ""; // a struck full stop reads as a dash
     const column = isOutcome ? columns + 2 : i + 2;
     const node = el("div", "cell", { role: "gridcell", tabindex: "-1", "aria-colindex": column, style: `grid-column: ${column}` },
-      name, el("div", "state", silent, glyph, word, figure), el("div", "token", { dir: "auto", ...silent }, token));
+      name, el("div", "state", silent, glyph, word, figure), el("div", `token${brief}`, { dir: "auto", ...silent }, token));
     if (!isOutcome) {
       const bar = el("div", "bar", silent, el("i"));
       bar.style.setProperty("--a", acceptProbability(positions.p[j], positions.q[j]));
