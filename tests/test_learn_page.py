@@ -1,5 +1,6 @@
 """The lessons as a page: every topic at both levels, without a model, and nothing before a guess."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -103,3 +104,19 @@ def test_the_lessons_look_at_a_run_of_ones_own(monkeypatch):
         at.selectbox(key="lesson-run").set_value("mine").run()
         assert not at.exception, key
         assert any(f"seed {entry.trace.seed}" in m.value and "T = 1" in m.value for m in at.markdown)
+
+
+def test_a_run_with_hostile_text_stays_text(monkeypatch):
+    from stories import HOSTILE, story
+
+    from specviz.ui import session
+
+    entry = session.Entry("mine", "**hostile** <b>", "file", story(40, texts=HOSTILE, seed=5))
+    monkeypatch.setattr(session, "mine", lambda: [entry])
+    for key in KEYS:
+        at = reveal(learn(topic=key), key)
+        at.selectbox(key="lesson-run").set_value("mine").run()
+        assert not at.exception, key
+        for element in (*at.markdown, *at.caption):
+            outside = re.sub(r"(`+).*?\1", "", element.value)
+            assert "<img" not in outside and "<script" not in outside, element.value

@@ -83,7 +83,7 @@ def facts() -> dict[str, str]:
         "mix_judged": f"{cost.expected_tokens(4 / 5, 4):.2f}",
         "mix_drafted": f"{cost.expected_tokens(1 / 2, 4):.2f}",
         "draws_from_p": f"{draws_needed(from_p, P):.0f}",
-        "draws_small": f"{draws_needed(P + (from_p - P) * 0.01 / laws.tv(from_p, P), P):,.0f}",
+        "draws_small": f"{round(draws_needed(P + (from_p - P) * 0.01 / laws.tv(from_p, P), P), -3):,.0f}",
         **tokens,
     }
 

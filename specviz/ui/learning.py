@@ -11,6 +11,7 @@ from specviz.lessons.library import Choice, Lesson, Source
 from specviz.ui import session
 from specviz.ui.components import browser_memory
 from specviz.ui.lesson_widgets_runs import WIDGETS
+from specviz.ui.markup import code
 from specviz.ui.teaching import answers_hidden
 
 WORKED_EXAMPLE = "capital"
@@ -172,4 +173,4 @@ def progress() -> None:
 
 def _run_name(trace: Trace) -> str:
     settings = f"T = {trace.sampling.temperature:g}, K = {trace.k}, seed {trace.seed}"
-    return f"on the run of {trace.created[:10]}, {settings}"
+    return f"on the run of {code(trace.created[:10])}, {settings}"

@@ -36,13 +36,14 @@ def memory_bound(trace: Trace) -> None:
         )
     read = target.parameters * bits / 8
     operations = 2.0 * target.parameters * rows * batch
+    intensity = cost.intensity(rows * batch, bits / 8)
     balance = H100_OPERATIONS / H100_BYTES
     with st.container(horizontal=True):
         st.metric("Weights read in a pass", f"{read / 1e6:,.0f} MB", border=True)
         st.metric("Operations in a pass", f"{operations / 1e9:,.1f} G", border=True)
-        st.metric("Operations per byte", f"{operations / read:,.1f}", border=True)
+        st.metric("Operations per byte", f"{intensity:,.1f}", border=True)
     relative = [max(1.0, cost.intensity(n, bits / 8) / balance) for n in ROWS]
-    now = max(1.0, operations / read / balance)
+    now = max(1.0, intensity / balance)
     words = (
         f"Computed, weights only: on an H100 a pass over {rows * batch:,} rows takes "
         f"{number(now)} times the time of reading the weights once."
@@ -65,7 +66,7 @@ def memory_bound(trace: Trace) -> None:
         f"{n} rows: {seconds * 1000:,.0f} ms ({passes}×)" for n, (passes, seconds) in measured.items()
     )
     st.caption(
-        f"Measured in this run, {target.name} on {target.device}, {target.dtype}, "
+        f"Measured in this run, {code(f'{target.name}, {target.device}, {target.dtype}')}, "
         f"{target.parameters / 1e6:.0f} M weights: median of the passes over {shown}. A busy processor has "
         "little idle arithmetic."
     )

@@ -30,7 +30,7 @@ class Ordering {
     this.kept = el("ol", "kept", { "aria-label": "Your order" });
     this.out = el("ol", "out", { "aria-label": "Left out" });
     this.bin = el("p", "bin", {}, "Below this border: does not belong");
-    this.said = el("div", "said", { "aria-live": "assertive", role: "status" });
+    this.said = el("div", "said", { "aria-live": "assertive" });
     this.how = el("p", "how", {}, "Drag ⠿, or focus a line and press Alt with ↑ or ↓, or use the buttons.");
     this.root = el("div", "ordering", {}, this.how, this.kept, this.bin, this.out, this.said);
     this.root.onkeydown = (event) => this.key(event);
