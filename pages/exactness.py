@@ -7,6 +7,7 @@ import streamlit as st
 from specviz.ui import frame, session
 from specviz.ui.exactness import (
     arithmetic,
+    caches,
     gallery,
     glance,
     leak,
@@ -42,6 +43,7 @@ else:
     with right:
         gallery.card(where)
         whole.card(entry)
+        caches.card(entry)
     with summary:
         glance.row(where)
     work.advance(
@@ -49,5 +51,6 @@ else:
             "draws": partial(sampling.drawing, where),
             "gallery": partial(gallery.measuring, where),
             "whole": partial(whole.continuations, entry),
+            "caches": partial(caches.auditing, entry),
         }
     )

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from specviz.analysis.rows import table_spot
 from specviz.analysis.sampling_check import SamplingTest
 from specviz.decoding.faults import FAULTS, Rule
 from specviz.decoding.faults.variations import correction_p
+from specviz.decoding.trace import Table
 from specviz.recipe import Recipe
 from specviz.ui import exactness_charts as charts
 from specviz.ui import pairs, session
@@ -274,6 +276,46 @@ def test_continuations_of_the_exact_engine_agree_and_those_of_a_fault_do_not(liv
     app.button(key="whole_toggle").click().run()
     finish(app)
     assert "500 continuations: :orange-badge[✗" in texts(app)
+
+
+def test_the_caches_of_the_exact_engine_are_right(live):
+    app = open_app(run=live)
+    app.button(key="caches_toggle").click().run()
+    finish(app)
+    assert not app.exception
+    shown = texts(app)
+    assert "**target** :green-badge[✓ right]" in shown
+    assert "**draft** :green-badge[✓ right]" in shown
+    assert "✓ 5 caches" in shown
+
+
+@pytest.mark.parametrize(
+    "name, role", [("draft-cache-hole", "draft"), ("target-cache-keeps-rejected", "target")]
+)
+def test_with_a_cache_fault_sampling_stays_green_and_the_caches_turn_red(live, name, role):
+    app = open_app(run=live, fault=name, caches="with the fault")
+    app.button(key="caches_toggle").click().run()
+    finish(app)
+    assert not app.exception
+    shown = texts(app)
+    assert f"**{role}** :red-badge[✗ wrong" in shown
+    assert "✗ 5 caches with the fault" in shown
+    assert "✓ 2 sampling" in shown
+    assert "✗ caught" not in shown
+    assert "Two surfaces" in shown
+
+
+def test_a_file_may_lack_tables_and_texts():
+    trace = story(40)
+    empty = Table((), (), (), (), (), (), ())
+    first, *others = trace.rounds
+    bare = replace(first, positions=tuple(replace(p, table=empty) for p in first.positions))
+    for name, rounds in (("some", (bare, *others)), ("none", (bare,))):
+        entry = session.Entry(name, name, "file", replace(trace, rounds=rounds, tokens={}))
+        session._shelf().put(entry)
+        app = open_app(run=name, sel="1.1")
+        assert not app.exception
+        assert ("agrees with p" in texts(app)) == (name == "some")
 
 
 def test_the_evidence_goes_over_all_runs_of_this_browser(live):

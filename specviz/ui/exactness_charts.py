@@ -14,6 +14,7 @@ from specviz.analysis.prose import count, number
 from specviz.ui.charts import (
     ACCEPTED,
     CORRECTED,
+    DRAFT,
     FAINT,
     NEUTRAL,
     REJECTED,
@@ -30,6 +31,7 @@ Show = Callable[[int], str]
 BAND = "rgba(0,114,178,0.28)"
 LONGEST = 20  # characters of a continuation beside its bar
 LOWEST, HIGHEST = 1e-3, 1e6  # the evidence is drawn between these
+SMALLEST = 1e-16  # a difference of logits of 0 is drawn here
 
 
 def stack(sums: Arithmetic, show: Show, others: int, height: int = 210) -> go.Figure:
@@ -368,6 +370,78 @@ def describe_sequences(bars: Sequence, show: Callable[[tuple[int, ...]], str]) -
     return (
         f"The {len(named)} likeliest continuations; {inside} lie in the band of honest runs. The first, "
         f"{show(first.tokens)}, has {number(first.share, 3)} of them; the law says {number(first.law, 3)}."
+    )
+
+
+def differences(target: Sequence, draft: Sequence, height: int = 170) -> go.Figure:
+    """Largest difference of logits between cached and uncached passes after every round.
+
+    Args:
+        target, draft: the checks of each model's cache, with `round`, `logit_diff`, `tolerance`.
+    """
+    lines = []
+    for name, colour, checks in (("target", TARGET, target), ("draft", DRAFT, draft)):
+        known = [c for c in checks if c.logit_diff is not None]
+        if known:
+            lines.append(
+                {
+                    "type": "scatter",
+                    "mode": "lines+markers",
+                    "x": [c.round for c in known],
+                    "y": [max(c.logit_diff, SMALLEST) for c in known],
+                    "name": name,
+                    "line": {"color": colour, "width": 2},
+                    "hovertemplate": "%{y:.2g} after round %{x}<extra></extra>",
+                    "showlegend": True,
+                }
+            )
+    last = max(c.round for c in (*target, *draft))
+    tolerance = max(c.tolerance for c in (*target, *draft))
+    heights = [tolerance, *(y for line in lines for y in line["y"])]
+    layout = {
+        **frame(height),
+        "margin": {"l": 0, "r": 8, "t": 28, "b": 4},
+        "showlegend": True,
+        "legend": legend(1.02, "bottom"),
+        "shapes": [_guide(last, tolerance, REJECTED, "dash")],
+        "annotations": [
+            {
+                "x": 0,
+                "xref": "paper",
+                "y": log(tolerance) / log(10),
+                "text": "tolerance",
+                "showarrow": False,
+                "xanchor": "left",
+                "yanchor": "bottom",
+                "font": {"size": 11},
+            }
+        ],
+        "xaxis": {
+            **bare_axis(),
+            "showticklabels": True,
+            "range": [0, last * 1.02],
+            "title": {"text": "rounds", "font": {"size": 12}},
+            "nticks": 8,
+        },
+        "yaxis": {
+            **bare_axis(),
+            "type": "log",
+            "showticklabels": True,
+            "automargin": True,
+            "exponentformat": "power",
+            "dtick": 2,
+            "range": [log(min(heights) / 3) / log(10), log(max(heights) * 5) / log(10)],
+        },
+    }
+    return figure(lines, layout)
+
+
+def describe_differences(checks: Sequence) -> str:
+    """What `differences` shows, with its numbers."""
+    worst = max((c for c in checks if c.logit_diff is not None), key=lambda c: c.logit_diff)
+    return (
+        f"The largest difference of logits between cached and uncached passes is {number(worst.logit_diff)}, "
+        f"in the {worst.role}'s cache after round {worst.round}; the tolerance is {number(worst.tolerance)}."
     )
 
 

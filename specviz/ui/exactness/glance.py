@@ -2,7 +2,8 @@
 
 import streamlit as st
 
-from specviz.ui.exactness import choice, leak, sampling, words
+from specviz.recipe import EXACT
+from specviz.ui.exactness import caches, choice, leak, sampling, whole, words
 from specviz.ui.exactness.arithmetic import sums
 from specviz.ui.exactness.place import Place, source
 
@@ -27,6 +28,14 @@ def verdicts(place: Place) -> list[words.Verdict]:
     found.append(
         ("gray", "3 on the run: not recorded") if test is None else _verdict("3 on the run", test.ok)
     )
+    texts = whole.results(place.entry).get(EXACT)
+    if texts is not None:
+        found.append(_verdict("4 end to end", texts.ok))
+    job = caches.auditing(place.entry)
+    if job is not None and job.checks:
+        ok = all(check.ok for check in job.checks)
+        name = "5 caches" if job.key[1] == EXACT else "5 caches with the fault"
+        found.append(_verdict(name, ok))
     return found
 
 

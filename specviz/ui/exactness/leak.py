@@ -8,7 +8,7 @@ import streamlit as st
 from specviz.analysis.martingale import LeakTest, NoEvidence, leak_test
 from specviz.analysis.prose import count, number
 from specviz.analysis.rejudge import NotRecorded, rejudge
-from specviz.decoding.faults import Fault
+from specviz.decoding.faults import FAULTS, Fault
 from specviz.decoding.trace import Round, Trace
 from specviz.decoding.verify import VerifyError
 from specviz.ui import exactness_charts as charts
@@ -37,6 +37,7 @@ def card(entry: Entry) -> None:
         control, left_out = remember(
             ("leak control", _key(shown), fault.name), lambda: _control([e.trace for e in shown], fault)
         )
+        _rule(shown)
         _words(found)
         st.plotly_chart(
             charts.evidence(found, control),
@@ -99,6 +100,14 @@ def _words(test: LeakTest) -> None:
         "were really emitted. Exact decoding passes **20** in at most 1 watch of 20, however long it lasts. "
         f"{words.badge(verdict)}"
     )
+
+
+def _rule(entries: Sequence[Entry]) -> None:
+    """Says if a fault judged these runs."""
+    rules = {round.verifier for e in entries for round in e.trace.rounds} - {"exact"}
+    titles = [FAULTS[name].title if name in FAULTS else "a rule unknown here" for name in sorted(rules)]
+    if titles:
+        st.warning(f"Not judged by the exact rule: {', '.join(titles)}.", icon=":material/warning:")
 
 
 def _numbers(test: LeakTest) -> str:

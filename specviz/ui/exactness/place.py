@@ -63,8 +63,7 @@ class Place:
     def show(self, column: int) -> str:
         """The text of a column's token."""
         token = column if self.ids is None else self.ids[column]
-        known = self.entry.trace.tokens.get(token) if token is not None else None
-        return f"#{token}" if known is None else visible(known)
+        return "others" if token is None else shown(self.entry, token)
 
     def decides(self, fault: Fault) -> bool:
         """Whether the fault's law can be told from what is known of this position."""
@@ -73,9 +72,21 @@ class Place:
         return self.full or fault.rejudge or fault.kind in ("bookkeeping", "wasteful")
 
 
+def shown(entry: Entry, token: int) -> str:
+    """The text of a token; a file may lack it."""
+    known = entry.trace.tokens.get(token)
+    return f"#{token}" if known is None else visible(known)
+
+
 def candidates(entry: Entry) -> list[int]:
-    """Numbers of the rounds with draft tokens."""
-    return [round.number for round in entry.trace.rounds if round.k]
+    """Numbers of the rounds with positions that can be examined."""
+    return [round.number for round in entry.trace.rounds if positions(round)]
+
+
+def positions(round: Round) -> list[int]:
+    """The positions with a draft token; a file may lack tables."""
+    rows = enumerate(round.positions, 1)
+    return [number for number, row in rows if row.token is not None and row.token in row.table.ids]
 
 
 def selected(entry: Entry) -> tuple[int, int] | None:
@@ -88,8 +99,8 @@ def selected(entry: Entry) -> tuple[int, int] | None:
         return remember(("telling", entry.name, len(entry.trace.rounds)), lambda: telling(entry))
     round = entry.trace.rounds[chosen[0] - 1]
     # Behind the drafts stands the corrected token, drawn where the first was refused, or the bonus.
-    last = min(round.accepted + 1, round.k) if chosen[1] > round.k else chosen[1]
-    return chosen[0], max(1, last)
+    wanted = round.accepted + 1 if chosen[1] > round.k else chosen[1]
+    return chosen[0], min(positions(round), key=lambda number: abs(number - wanted))
 
 
 def telling(entry: Entry) -> tuple[int, int]:
@@ -101,7 +112,7 @@ def telling(entry: Entry) -> tuple[int, int]:
         return fault.tv(table_spot(entry.trace.rounds[at[0] - 1].positions[at[1] - 1]).spot) or 0.0
 
     rounds = (entry.trace.rounds[number - 1] for number in candidates(entry))
-    return max(((r.number, n) for r in rounds for n in range(1, r.k + 1)), key=harm)
+    return max(((r.number, n) for r in rounds for n in positions(r)), key=harm)
 
 
 def heading(entry: Entry | None, at: tuple[int, int] | None) -> None:
@@ -145,7 +156,7 @@ def _choose_round(entry: Entry, at: tuple[int, int]) -> None:
     st.selectbox("Round", candidates(entry), key="_exact_round", on_change=_choose, width=96)
     st.selectbox(
         "Position",
-        range(1, round.k + 1),
+        positions(round),
         format_func=lambda n: _position_title(entry, round.positions[n - 1], n),
         key="_exact_position",
         on_change=_choose,
@@ -158,12 +169,12 @@ def _choose() -> None:
     if entry is None:
         return
     number, position = st.session_state["_exact_round"], st.session_state["_exact_position"]
-    session.choose((number, min(position, entry.trace.rounds[number - 1].k)))
+    session.choose((number, position))
 
 
 def _position_title(entry: Entry, row: Position, number: int) -> str:
     assert row.token is not None
-    return f"{number}  {visible(entry.trace.tokens[row.token])}  {GLYPHS[row.state]} {row.state}"
+    return f"{number}  {shown(entry, row.token)}  {GLYPHS[row.state]} {row.state}"
 
 
 def obtain(entry: Entry, at: tuple[int, int], place: Any) -> Place:
@@ -218,12 +229,11 @@ def _full_spot(entry: Entry, at: tuple[int, int], place: Any) -> Spot | None:
 
 def text(place: Place) -> None:
     """Where in the text the position stands."""
-    known = place.entry.trace.tokens
     before = (*prefix(place.entry.trace, place.round), *place.round.draft_tokens[: place.number - 1])
     start = "…" if len(before) > CONTEXT else ""
-    shown = start + "".join(visible(known[t]) for t in before[-CONTEXT:])
+    words = start + "".join(shown(place.entry, token) for token in before[-CONTEXT:])
     assert place.row.token is not None
-    st.markdown(f"After {code(shown)} the draft proposed {code(visible(known[place.row.token]))}.")
+    st.markdown(f"After {code(words)} the draft proposed {code(shown(place.entry, place.row.token))}.")
 
 
 def source(place: Place) -> None:

@@ -1,0 +1,168 @@
+"""Check 5: what the caches hold after every round, against uncached passes. The second surface."""
+
+from dataclasses import replace
+from threading import Lock
+from time import monotonic
+from typing import Any
+
+import streamlit as st
+
+from specviz.analysis.cache_check import CacheCheck, check_caches
+from specviz.analysis.prose import count
+from specviz.decoding.run import DecodingRun
+from specviz.recipe import EXACT, Recipe
+from specviz.ui import exactness_charts as charts
+from specviz.ui import pairs
+from specviz.ui.charts import CONFIG
+from specviz.ui.exactness import choice, words, work
+from specviz.ui.exactness.whole import ENGINES
+from specviz.ui.session import Entry
+
+
+class Auditing:
+    """A run made again, its caches compared after every round.
+
+    Attributes:
+        checks: all so far, a round's together.
+    """
+
+    def __init__(self, key: tuple, recipe: Recipe, prompt: tuple[int, ...]) -> None:
+        self.key = key
+        self.recipe, self.prompt = recipe, prompt
+        self.lock = Lock()
+        self.place: Any = None  # where loading shows its progress
+        self.checks: list[CacheCheck] = []
+        self._run: DecodingRun | None = None
+
+    @property
+    def rounds(self) -> int:
+        return 0 if self._run is None else len(self._run.rounds)
+
+    @property
+    def done(self) -> bool:
+        return self._run is not None and self._run.finish is not None
+
+    @property
+    def share(self) -> float:
+        """How much of the run is made, at most 1."""
+        made = 0 if self._run is None else len(self._run.tokens) - len(self.prompt)
+        return min(1.0, made / max(1, self.recipe.max_tokens))
+
+    @property
+    def acceptance(self) -> float | None:
+        rounds = [] if self._run is None else self._run.rounds
+        drafted = sum(round.k for round in rounds)
+        return sum(round.accepted for round in rounds) / drafted if drafted else None
+
+    def burst(self, until: float) -> None:
+        if self._run is None:
+            pair = pairs.obtain(self.recipe, self.place)
+            self._run = self.recipe.start(pair, prompt=list(self.prompt))
+            return
+        while not self.done:
+            with pairs.shelf().stepping:
+                self._run.step()
+                self.checks += check_caches(self._run)
+            if monotonic() > until:
+                break
+
+    def of(self, role: str) -> list[CacheCheck]:
+        return [check for check in self.checks if check.role == role]
+
+
+def auditing(entry: Entry) -> Auditing | None:
+    """The job for the chosen engine; None if it is not known how to load the pair."""
+    if entry.recipe is None:
+        return None
+    rule = choice.fault().name if st.session_state.get("caches") == ENGINES[1] else EXACT
+    key = entry.name, rule
+    job = st.session_state.get("_auditing")
+    if job is None or job.key != key:
+        job = Auditing(key, replace(entry.recipe, rule=rule), entry.trace.prompt_ids)
+        st.session_state["_auditing"] = job
+    return job
+
+
+def card(entry: Entry) -> None:
+    going = work.going() == "caches"
+    with st.container(border=True, key="card-caches"):
+        words.title("5 · Caches")
+        st.markdown(
+            "The run is made again; after every round each cache is compared with a pass that uses none."
+        )
+        if entry.recipe is None:
+            st.caption("It is not known how to load the pair that made this run.")
+            return
+        st.segmented_control(
+            "Engine of the caches",
+            ENGINES,
+            default=ENGINES[0],
+            required=True,
+            key="caches",
+            bind="query-params",
+            label_visibility="collapsed",
+            disabled=going,
+        )
+        job = auditing(entry)
+        assert job is not None
+        _controls(job, going)
+        job.place = st.container()
+        work.trouble("caches")
+        if job.key[1] != EXACT:
+            st.caption(f"With: {choice.fault().title}")
+        if job.checks:
+            _result(job)
+        st.caption(
+            "Two surfaces: checks 1 to 3 look at the rule, given the rows it was fed. This one looks at what "
+            "feeds it. A fault in the draft's cache leaves 1 to 4 green and only slows the run; one in the "
+            "target's cache leaves 1 to 3 green and changes the text."
+        )
+
+
+def _controls(job: Auditing, going: bool) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        if going:
+            st.button("Stop", key="caches_toggle", on_click=work.stop, icon=":material/stop:")
+            st.progress(job.share, width=110)
+        else:
+            st.button(
+                "Continue" if job.rounds and not job.done else "Run",
+                key="caches_toggle",
+                on_click=work.start,
+                args=("caches",),
+                icon=":material/play_arrow:",
+                disabled=job.done,
+                help="Loads the pair if need be. Two uncached passes a round.",
+            )
+        st.markdown(f"**{count(job.rounds, 'round')}**")
+
+
+def _result(job: Auditing) -> None:
+    for role in ("target", "draft"):
+        found = job.of(role)
+        if found:
+            st.markdown(_line(role, found))
+    bad = next((check for check in job.checks if not check.ok), None)
+    if bad is not None:
+        st.error(bad.sentence, icon=":material/error:")
+    if any(check.logit_diff for check in job.checks):
+        st.plotly_chart(
+            charts.differences(job.of("target"), job.of("draft")),
+            key="caches-chart",
+            config=CONFIG,
+            alt=charts.describe_differences(job.checks),
+        )
+    if job.acceptance is not None:
+        st.caption(f"Draft acceptance rate of this run: {job.acceptance:.1%}.")
+
+
+def _line(role: str, found: list[CacheCheck]) -> str:
+    """One model's caches in a line: the worst of all rounds, and the lengths after the last."""
+    wrong = sum(not check.ok for check in found)
+    verdict = ("green", "✓ right") if not wrong else ("red", f"✗ wrong after {count(wrong, 'round')}")
+    last = found[-1]
+    diffs = [check.logit_diff for check in found if check.logit_diff is not None]
+    text = f"**{role}** {words.badge(verdict)} {last.held} of {last.expected} positions"
+    if diffs:
+        text += f", logits off by at most **{max(diffs):.1e}** (tolerance {last.tolerance:.0e})"
+    return text
