@@ -18,6 +18,12 @@ WORKED_EXAMPLE = "capital"
 LEVELS = {"learner": "Learner", "engineer": "Engineer"}
 DONE = "done"
 TOPIC = "topic"
+RELATED = {
+    "five-steps": ("pages/rounds.py", "Watch rounds being played"),
+    "residual": ("pages/exactness.py", "Check it over the whole vocabulary"),
+    "exact-lossy-heuristic": ("pages/exactness.py", "The fault gallery"),
+    "two-surfaces": ("pages/exactness.py", "The checks of both surfaces"),
+}
 WIDE = ("two-surfaces", "who-does-what", "drafters")  # tables need the room
 
 
@@ -164,6 +170,9 @@ def next_button(lesson: Lesson) -> None:
             icon=":material/fitness_center:",
             query_params={"topic": lesson.key, "practice": "check"},
         )
+        if lesson.key in RELATED:
+            page, label = RELATED[lesson.key]
+            st.page_link(page, label=label, icon=":material/open_in_new:")
 
 
 def progress() -> None:

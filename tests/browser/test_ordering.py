@@ -34,6 +34,7 @@ def ordering(server, open_page):
     def show(query="", **options):
         page = open_page(f"{server}/?{query}", **options)
         page.locator(".line").first.wait_for()
+        page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]').wait_for()
         return page
 
     return show
