@@ -421,3 +421,20 @@ class TestEarlyExit:
         assert [module.training for module in target.model.modules()] == training
         assert all(torch.equal(weights[n], w) for n, w in target.model.state_dict().items())
         np.testing.assert_array_equal(target.forward(list(PROMPT), target.new_cache(), 6).logits, before)
+
+
+@pytest.mark.pair
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_drafts_for_the_built_in_target(kind, built_in_pair):
+    """Greedy: the text is the target's own, draft tokens are accepted, and the trace names the draft."""
+    prompt = "List five tips for a better night's sleep."
+    settings = {"k": 4, "sampling": SamplingConfig(0.0), "max_new_tokens": 32, "chat": True}
+    run = DecodingRun(built_in_pair, prompt, drafter=kind, **settings)
+    rounds = list(run)
+    assert sum(round.accepted for round in rounds) > 0
+    target = built_in_pair.target
+    logits = target.forward(run.tokens, target.new_cache(), len(run.tokens)).logits
+    for i in range(len(run.prompt_ids), len(run.tokens)):
+        row = logits[i - 1]
+        assert row[run.tokens[i]] > row.max() - target.tolerance
+    assert run.trace().drafter == kind

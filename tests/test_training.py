@@ -333,3 +333,15 @@ class TestCommand:
         texts.append(tmp_path / "a.jsonl", [Text(1.0, 1, (1, 10**6))])
         assert main(self.options(folder, "model", "--text", tmp_path / "a.jsonl")) == 1
         assert "holds no text of" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.pair
+@pytest.mark.parametrize("kind", TRAINEES)
+def test_the_shipped_weights_measure_as_their_card_says(kind, capsys):
+    assert main(["train-drafts", "--kind", kind, "--device", "cpu", "--evaluate"]) == 0
+    measured = capsys.readouterr().out.rpartition("β ")[2].partition(",")[0]
+    beta = float(measured.partition(": ")[2].split()[0] if ":" in measured else measured)
+    card = (drafts.FOLDER / "README.md").read_text()
+    row = next(line for line in card.splitlines() if line.startswith(f"| {kind}.safetensors"))
+    assert beta == pytest.approx(float(row.split("|")[3]), abs=0.002)
