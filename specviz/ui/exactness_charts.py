@@ -23,24 +23,27 @@ from specviz.ui.charts import (
     escaped,
     figure,
     frame,
-    label,
     legend,
 )
 
 Show = Callable[[int], str]
-BAND = "rgba(0,114,178,0.28)"
+BAND = "rgba(86,170,225,0.4)"
+LETTERS = 9  # characters under a bar
+NARROW = 6  # the same in half the width
 LONGEST = 20  # characters of a continuation beside its bar
 LOWEST, HIGHEST = 1e-3, 1e6  # the evidence is drawn between these
 SMALLEST = 1e-16  # a difference of logits of 0 is drawn here
 
 
-def stack(sums: Arithmetic, show: Show, others: int, height: int = 210) -> go.Figure:
+def stack(sums: Arithmetic, show: Show, others: int, height: int = 210, letters: int = LETTERS) -> go.Figure:
     """Kept and corrected mass on top of each other, and p as a line.
 
     Args:
         sums: the sums of a rule at a position.
         show: the text of a column.
         others: how many tokens the last bar stands for.
+        height: in pixels.
+        letters: characters of a token under its bar.
     """
     shares = sums.shares
     top = _top([max(s.total, s.p) for s in shares])
@@ -55,7 +58,7 @@ def stack(sums: Arithmetic, show: Show, others: int, height: int = 210) -> go.Fi
     cut = [max(s.total, s.p) for s in shares]
     return figure(
         [kept, corrected, _line([s.p for s in shares])],
-        _layout([_tick(s.token, show, others) for s in shares], top, height, _cuts(cut, top)),
+        _layout([_tick(s.token, show, others, letters) for s in shares], top, height, _cuts(cut, top)),
     )
 
 
@@ -101,7 +104,7 @@ def shares(
     return figure(
         [drawn, band, _line([b.p for b in bars])],
         _layout(
-            [_tick(b.token, show, others) for b in bars],
+            [_tick(b.token, show, others, NARROW) for b in bars],
             top,
             height,
             _cuts([max(b.share, b.p) for b in bars], top),
@@ -306,8 +309,13 @@ def _cuts(heights: list[float], top: float) -> list[dict]:
     ]
 
 
-def _tick(token: int | None, show: Show, others: int) -> str:
-    return f"others<br>({others:,})" if token is None else label(show(token))
+def _tick(token: int | None, show: Show, others: int, letters: int) -> str:
+    return f"others<br>({others:,})" if token is None else _short(show(token), letters)
+
+
+def _short(text: str, letters: int) -> str:
+    """A label of bounded length."""
+    return escaped(text if len(text) <= letters else text[: letters - 1] + "…")
 
 
 def _name(token: int | None, show: Show, others: int) -> str:
@@ -323,7 +331,7 @@ def sequences(bars: Sequence, show: Callable[[tuple[int, ...]], str], faulty: bo
         faulty: they do not follow the law.
     """
     named = [b for b in bars if b.tokens is not None]
-    names = [_sequence(b.tokens, show) for b in named]
+    names = [_short(show(b.tokens), LONGEST) for b in named]
     top = 1.08 * max(max(b.share, b.law, b.high) for b in named) if named else 1.0
     hover = [
         f"<b>{escaped(show(b.tokens))}</b><br>share {number(b.share, 4)}<br>exact law {number(b.law, 4)}"
@@ -421,7 +429,7 @@ def differences(target: Sequence, draft: Sequence, height: int = 170) -> go.Figu
             "showticklabels": True,
             "range": [0, last * 1.02],
             "title": {"text": "rounds", "font": {"size": 12}},
-            "nticks": 8,
+            "dtick": max(1, last // 8),
         },
         "yaxis": {
             **bare_axis(),
@@ -460,8 +468,3 @@ def _lying(
         "showlegend": True,
     }
     return bar if base is None else {**bar, "base": base}
-
-
-def _sequence(tokens: tuple[int, ...], show: Callable[[tuple[int, ...]], str]) -> str:
-    text = show(tokens)
-    return escaped(text if len(text) <= LONGEST else text[: LONGEST - 1] + "…")

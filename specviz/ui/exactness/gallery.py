@@ -30,14 +30,19 @@ SLIDERS = {"lenience": ("Lenience", 0.05, 1.0), "top-p-set": ("Mass of the set",
 
 
 class Measuring:
-    """How many draws it takes to catch each fault at a place."""
+    """How many draws it takes to catch each fault at a place.
+
+    Attributes:
+        found: by the fault's name; None if the most were not enough. Outlives the job.
+        waiting: the faults still to do.
+    """
 
     def __init__(self, place: Place) -> None:
         self.place = place
         self.lock = Lock()
-        self.found: dict[str, int | None] = {}
-        self.waiting = [f for f in FAULTS.values() if changes(place, f)]
-        self.all = len(self.waiting)
+        self.found: dict[str, int | None] = remember((place.key, "caught"), dict)
+        self.all = [f for f in FAULTS.values() if changes(place, f)]
+        self.waiting = [f for f in self.all if f.name not in self.found]
 
     @property
     def done(self) -> bool:
@@ -53,7 +58,11 @@ class Measuring:
 
 
 def measuring(place: Place) -> Measuring:
-    return remember((place.key, "measuring"), lambda: Measuring(place))
+    """The job at this place. Only one is kept, as it holds whole distributions."""
+    job = st.session_state.get("_measuring")
+    if job is None or job.place.key != place.key:
+        job = st.session_state["_measuring"] = Measuring(place)
+    return job
 
 
 def changes(place: Place, fault: Fault) -> bool:
@@ -132,7 +141,7 @@ def _measure_button(job: Measuring) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         if work.going() == "gallery":
             st.button("Stop", key="gallery_toggle", on_click=work.stop, icon=":material/stop:")
-            st.progress(1.0 - len(job.waiting) / job.all if job.all else 1.0, width=120)
+            st.progress(1.0 - len(job.waiting) / max(1, len(job.all)), width=120)
         elif job.waiting:
             st.button(
                 "Measure after how many draws each is caught",
@@ -144,7 +153,7 @@ def _measure_button(job: Measuring) -> None:
                 "the alarm; a million at most.",
             )
         elif job.all:
-            st.caption(f"Measured at this position: {count(job.all, 'fault')}, a million draws at most.")
+            st.caption(f"Measured at this position: {count(len(job.all), 'fault')}, a million draws at most.")
         work.trouble("gallery")
 
 
@@ -156,7 +165,7 @@ def _explain(place: Place, fault: Fault, job: Measuring) -> None:
     if place.decides(fault):
         found = sums(place, fault)
         st.plotly_chart(
-            charts.stack(found, place.show, place.others, height=180),
+            charts.stack(found, place.show, place.others, height=180, letters=charts.NARROW),
             key="fault-law",
             config=CONFIG,
             alt=charts.describe_stack(found, place.show),

@@ -74,7 +74,7 @@ class Continuations:
         if self.work is None or not self.total:
             return None
         if self._check is None or self._check[0] != self.total:
-            with pairs.shelf().stepping, self.lock:
+            with self.lock, pairs.shelf().stepping:
                 self._check = self.total, self.work.check(shown=6)
         return self._check[1]
 

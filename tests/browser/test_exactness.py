@@ -1,0 +1,68 @@
+"""The Exactness page in a real browser."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 60_000
+
+
+@pytest.fixture(scope="module")
+def app(serve):
+    return serve(ROOT / "app.py")
+
+
+def button(page, name):
+    return page.get_by_role("button", name=name, exact=True)
+
+
+def test_a_cold_link_shows_the_position_and_the_fault_it_names(serve, open_page):
+    page = open_page(f"{serve(ROOT / 'app.py')}/exactness?run=story&sel=2.1&fault=ratio-inverted")
+    page.get_by_text("control: ratio upside down").wait_for(timeout=PATIENCE)
+    page.get_by_text("✓ agrees with p").first.wait_for()
+    page.get_by_text("✗ caught").first.wait_for()
+    page.get_by_text("␣invited").first.wait_for()  # the text before position 1 of round 2
+    assert page.get_by_role("radio", name="Ratio upside down").is_checked()
+
+
+def test_the_run_and_the_position_come_along_from_the_rounds_page_and_back(app, open_page):
+    page = open_page(f"{app}/?run=story&sel=2.1")
+    page.get_by_text("Recorded runs").first.wait_for(timeout=PATIENCE)
+    page.get_by_test_id("stTopNavLink").filter(has_text="Exactness").click()
+    page.get_by_text("1 arithmetic").wait_for(timeout=PATIENCE)
+    assert "run=story" in page.url and "sel=2.1" in page.url
+    page.get_by_test_id("stTopNavLink").filter(has_text="Rounds").first.click()
+    page.get_by_text("Recorded runs").first.wait_for(timeout=PATIENCE)
+    page.wait_for_url(re.compile("run=story"), timeout=PATIENCE)
+    page.get_by_text("Round 2 · position 1").first.wait_for(timeout=PATIENCE)
+
+
+def test_draws_run_live_and_stop_answers(app, open_page):
+    page = open_page(f"{app}/exactness?run=capital&sel=6.1&draws=10%2C000%2C000")
+    page.get_by_text("1,000 draws so far").wait_for(timeout=PATIENCE)
+    button(page, "Draw").click()
+    button(page, "Stop").wait_for(timeout=PATIENCE)
+    button(page, "Stop").click()
+    button(page, "Continue").or_(button(page, "Draw")).wait_for(timeout=PATIENCE)
+    drawn = page.locator(".st-key-card-sampling").get_by_text("draws so far").inner_text()
+    assert int(drawn.split()[0].replace(",", "")) > 1000
+    page.get_by_text("✓ agrees with p").first.wait_for()
+
+
+def test_a_fault_is_chosen_with_the_keyboard_and_stands_in_the_address(app, open_page):
+    page = open_page(f"{app}/exactness?run=capital&sel=6.1")
+    first = page.get_by_role("radio", name="Correction drawn from p")
+    first.wait_for(timeout=PATIENCE)
+    first.focus()
+    page.keyboard.press("ArrowDown")
+    page.wait_for_url(re.compile("fault=correction-argmax"), timeout=PATIENCE)
+    page.get_by_text("After a rejection it takes the target's most likely token").wait_for(timeout=PATIENCE)
+
+
+def test_every_chart_has_a_name(app, open_page):
+    page = open_page(f"{app}/exactness?run=capital&sel=6.1")
+    page.get_by_text("1 arithmetic").wait_for(timeout=PATIENCE)
+    page.locator(".js-plotly-plot").nth(4).wait_for(timeout=PATIENCE)
+    assert page.get_by_label("Bars of kept and corrected mass against p").count() >= 2
