@@ -16,10 +16,10 @@ class Step:
     """A stop of a tour.
 
     Attributes:
-        page: "rounds", "learn" or "practice".
+        page: "rounds", "exactness", "learn" or "practice".
         title, text: what is said there.
-        run: rounds: name of the recorded run.
-        select: rounds: one of `SELECTIONS`, or "".
+        run: rounds, exactness: name of the recorded run.
+        select: rounds, exactness: one of `SELECTIONS`, or "".
         topic: learn: key of the lesson.
         practice: practice: name of the section.
     """

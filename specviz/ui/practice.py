@@ -25,6 +25,7 @@ SECTIONS = {
 }
 SEED = "exercise"
 QUESTIONS = 8
+VARIANTS = 3  # of a question with numbers, when one topic is practised
 ALL = "all"
 
 
@@ -196,9 +197,10 @@ def pool(topic: str, seed: int) -> list[tuple[str, Choice | Problem]]:
         for i, q in enumerate(x.questions)
     ]
     fresh: list[tuple[str, Choice | Problem]] = [
-        (f"{kind}-{seed}", numeric.problem(kind, seed))
+        (f"{kind}-{variant}", numeric.problem(kind, VARIANTS * seed + variant))
         for kind in numeric.GENERATORS
         if topic in (ALL, numeric.topic_of(kind))
+        for variant in range(1 if topic == ALL else VARIANTS)
     ]
     order = np.random.default_rng([seed, 3]).permutation(len(fixed) + len(fresh))
     everything = [*fixed, *fresh]

@@ -6,7 +6,7 @@ from specviz import traces
 from specviz.lessons.tours import Step, Tour, tours
 from specviz.ui.teaching import number
 
-PAGES = {"rounds": "pages/rounds.py", "learn": "pages/learn.py", "practice": "pages/practice.py"}
+PAGES = {name: f"pages/{name}.py" for name in ("rounds", "exactness", "learn", "practice")}
 
 
 def start_menu() -> None:
