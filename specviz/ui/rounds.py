@@ -58,18 +58,19 @@ def gallery(entry: Entry | None) -> None:
 def _open_recording() -> None:
     name = st.session_state["_recording"]
     if name:
-        chosen = traces.recording(name)
-        panel.set_recipe(chosen.recipe)
-        st.query_params["run"] = name
-        session.choose(chosen.select)
+        _open(name, traces.recording(name).select)
 
 
 def _open_mine() -> None:
-    entry = session.entry_by_name(st.session_state["_mine"] or "")
+    _open(st.session_state["_mine"] or "")
+
+
+def _open(name: str, select: tuple[int, int] | None = None) -> None:
+    entry = session.entry_by_name(name)
     if entry is not None:
         if entry.recipe is not None:
             panel.set_recipe(entry.recipe)
-        session.show(entry)
+        session.show(entry, select)
 
 
 def buttons(entry: Entry | None, recipe: Recipe):
@@ -141,8 +142,8 @@ def headline(entry: Entry, recipe: Recipe) -> None:
         if session.entry_by_name(name) is not None:
             st.button(
                 f"Branched at round {number}, position {position}: back to the run it left",
-                on_click=_back_to,
-                args=(name, number, position),
+                on_click=_open,
+                args=(name, (number, position)),
                 icon=":material/undo:",
                 type="tertiary",
             )
@@ -159,14 +160,6 @@ def _banner(trace: Trace) -> None:
             title=f"Not the exact engine: {fault.title if fault else 'unknown rule'}",
             icon=":material/warning:",
         )
-
-
-def _back_to(name: str, number: int, position: int) -> None:
-    entry = session.entry_by_name(name)
-    if entry is not None:
-        if entry.recipe is not None:
-            panel.set_recipe(entry.recipe)
-        session.show(entry, (number, position))
 
 
 def _model(info: ModelInfo) -> str:

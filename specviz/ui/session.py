@@ -102,8 +102,10 @@ def show(entry: Entry, select: tuple[int, int] | None = None) -> None:
         mine: list[str] = st.session_state.setdefault("mine", [])
         if entry.name not in mine:
             mine.append(entry.name)
-    st.query_params["run"] = entry.name
-    choose(select)
+    chosen = {"run": entry.name, "sel": _sel(select)}
+    # Every change of the address is a step for the back button.
+    if any(st.query_params.get(name) != value for name, value in chosen.items()):
+        st.query_params.update(chosen)
 
 
 def carry_over(page: str) -> None:
@@ -158,7 +160,11 @@ def selection() -> tuple[int, int] | None:
 
 def choose(select: tuple[int, int] | None) -> None:
     """Put a selection into the address. None is said too: a recording would open with its own."""
-    st.query_params["sel"] = "none" if select is None else f"{select[0]}.{select[1]}"
+    st.query_params["sel"] = _sel(select)
+
+
+def _sel(select: tuple[int, int] | None) -> str:
+    return "none" if select is None else f"{select[0]}.{select[1]}"
 
 
 def hidden() -> frozenset[str]:

@@ -52,10 +52,17 @@ def test_run_shows_accepted_and_rejected_tokens_and_survives_a_reload(app, open_
     assert page.url == address
 
 
-def test_back_returns_to_the_run_before(app, open_page):
+def test_back_goes_through_the_changes_to_the_run_before(app, open_page):
+    """Every control that a recording sets is a step of its own."""
     page = open_page(app)
-    page.get_by_text("recorded run").wait_for(timeout=60_000)
+    page.get_by_text("A round in all its parts").wait_for(timeout=60_000)
+    before = page.evaluate("history.length")
     page.get_by_role("radio", name="Copying").or_(page.get_by_role("button", name="Copying")).first.click()
     page.get_by_text("where there is a list to copy").wait_for()
-    page.go_back()
+    page.wait_for_url("**temperature=0.3*")
+    for _ in range(page.evaluate("history.length") - before):
+        page.go_back()
     page.get_by_text("A round in all its parts").wait_for()
+    assert page.get_by_label("Temperature").input_value() == "0.70"
+    page.go_forward()
+    page.wait_for_url("**run=copying*")
