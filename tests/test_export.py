@@ -163,7 +163,7 @@ def test_the_page_of_a_round_has_every_position_and_its_verdict(trace):
     text = "".join(Page(round_html(trace, round.number, visible)).words)
     for position in range(1, round.k + 2):
         assert f"Position {position} · " in text
-    assert "The coin fell at" in text and "came from the residual" in text
+    assert "The random number fell at" in text and "came from the residual" in text
     assert "Cache of the target" in text
     with pytest.raises(ValueError, match="rounds 1"):
         round_html(trace, len(trace.rounds) + 1, visible)

@@ -180,7 +180,7 @@ def test_a_rejection_names_its_numbers_the_coin_and_where_the_correction_came_fr
     assert f"the target gives it p = {number(row.p)}" in text
     assert f"{number(row.p)} / {number(row.q)} = {number(row.p / row.q)}" in text
     fell, edge = apart(row.u, row.p / row.q)
-    assert f"The coin fell at u = {fell}, not below {edge}: rejected." in text
+    assert f"The random number fell at u = {fell}, not below {edge}: rejected." in text
     i = row.table.ids.index(place.round.token)
     share = (row.table.p[i] - row.table.q[i]) / row.residual_mass
     assert (
@@ -196,8 +196,8 @@ def test_an_acceptance_by_the_coin_and_one_for_certain():
     by_coin = next(p for p in places(trace) if p.state == "accepted" and p.row.p < p.row.q)
     assert ", below " in say(by_coin) and say(by_coin).endswith("accepted.")
     certain = next(p for p in places(trace) if p.state == "accepted" and p.row.p >= p.row.q)
-    assert "at least as much, so it is kept for certain, whatever the coin: accepted." in say(certain)
-    assert explain.coins(certain) == "Every coin accepts this token."
+    assert "at least as much, so it is kept for certain, whatever the random number: accepted." in say(certain)
+    assert explain.coins(certain) == "Every u accepts this token."
 
 
 def test_a_discarded_token_was_never_judged():
@@ -242,7 +242,7 @@ def test_greedy_and_copied_tokens_were_not_drawn():
     assert place.chosen and place.row.kl is None
     assert "takes its favourite" in say(place) and "own favourite" in say(place)
     assert "at temperature 0 only the largest score counts" in say(place)
-    assert explain.coins(place) == "No coin accepts this token."
+    assert explain.coins(place) == "No u accepts this token."
     trace, _ = run_of(drafter="ngram", vocab_size=4)
     place = first(trace, "rejected")
     assert "The drafter copied" in say(place) and "q\u00a0=\u00a01" in say(place)
@@ -252,7 +252,7 @@ def test_a_filtered_token_names_the_filter():
     trace, _ = run_of("cold, filtered", draft_config="plain")
     place = next(p for p in places(trace) if p.state == "rejected" and p.row.p == 0.0)
     reason = place.candidate(place.row.token).target_removed
-    assert f"({reason} took it out), so it is refused for certain" in say(place)
+    assert f"({reason} took it out), so it is rejected for certain" in say(place)
 
 
 def never(target_probs, draft_probs, draft_tokens, randomness):
@@ -269,7 +269,7 @@ def test_another_rule_is_named_and_compared_with_the_exact_one():
     place = next(p for p in places(trace) if p.state == "rejected" and p.would_accept)
     text = say(place)
     assert "Here the rule “never” judged it: rejected." in text
-    assert "with this coin it would have kept it" in text
+    assert "with this u it would have kept it" in text
     assert "came from the residual" not in text
 
 

@@ -142,7 +142,7 @@ def test_a_trace_without_uniforms_offers_no_coin():
     trace = replace(trace, rounds=rounds)
     place = find(trace, "rejected")
     app = opened(trace, (place.round.number, place.position))
-    assert not app.slider and "The coin fell" not in words(app)
+    assert not app.slider and "The random number fell" not in words(app)
 
 
 def test_a_round_that_cannot_be_judged_again_says_so():

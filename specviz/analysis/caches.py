@@ -20,7 +20,7 @@ class CacheStrip:
         model: the model's name.
         before: positions that were cached when the round began and stayed.
         new: positions that the round added and that stayed.
-        cut: positions that were cut again.
+        cut: positions that were computed and removed.
         committed: committed tokens after the round.
         hidden: cells at the left that are not listed.
         cells: kind and token of each other cell; "unfed" ones are committed and not cached.

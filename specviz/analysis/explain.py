@@ -59,8 +59,8 @@ def residual_line(inspection: Inspection, notation: Notation = "leviathan") -> s
             return f"The residual is {what}. At temperature 0 that is the target's favourite alone."
         case "rejected" | "corrected":
             return (
-                f"The residual is {what}. Drawing the correction from it gives the target back exactly the "
-                "tokens that the draft proposes too rarely."
+                "The draft offers some tokens too often and others too seldom. The correction is drawn from "
+                f"the residual, {what}: exactly the tokens it offers too seldom, each by what is missing."
             )
         case "bonus":
             return (
@@ -91,7 +91,7 @@ def formula(inspection: Inspection, notation: Notation = "leviathan") -> tuple[s
     elif row.residual_mass and added.p > added.q:
         lines.append(
             f"residual(correction) = ({number(added.p)} − {number(added.q)}) / {number(row.residual_mass)}"
-            f" = {number(added.residual)}"
+            f" ≈ {number(added.residual)}"
         )
     return tuple(lines)
 
@@ -106,8 +106,9 @@ def masses(inspection: Inspection, notation: Notation = "leviathan") -> str:
         return f"{p} and {q} are equal here: nothing can be rejected."
     return (
         f"Where {q} is above {p} the draft proposes too much: {number(inspection.rejected_mass)} in all, the "
-        f"chance of a rejection here. Where {p} is above {q} is the residual: the same area, "
-        f"{number(row.residual_mass)}; its own bars show it scaled up to 1."
+        "chance of a rejection before it is known which token is drawn. "
+        f"Where {p} is above {q} is the residual: the same area, {number(row.residual_mass)}; "
+        "its own bars show it scaled up to 1."
     )
 
 
@@ -117,8 +118,8 @@ def coins(inspection: Inspection) -> str:
     if keep is None:
         return ""
     if keep == 1.0:
-        return "Every coin accepts this token."
-    return f"Below {number(keep)} it is accepted." if keep else "No coin accepts this token."
+        return "Every u accepts this token."
+    return f"Below {number(keep)} it is accepted." if keep else "No u accepts this token."
 
 
 def what_if(inspection: Inspection, again: Rejudged, u: float, notation: Notation = "leviathan") -> Sentence:
@@ -133,7 +134,7 @@ def what_if(inspection: Inspection, again: Rejudged, u: float, notation: Notatio
         return parts + sentence("The round would end as it did.")
     if before != after and after == "accepted" and again.outcome == "corrected":
         parts += sentence(
-            f"The round would go on and end at position {again.accepted + 1}, where its coin rejects. "
+            f"The round would go on and end at position {again.accepted + 1}, where its u rejects. "
         )
     source = letters(notation)[0] if again.law == "p" else "the residual"
     share = number(again.probability)
@@ -179,12 +180,14 @@ def _chance(inspection: Inspection) -> Sentence:
     row = inspection.row
     assert row.p is not None and row.q is not None
     if row.p >= row.q:
-        return sentence(", at least as much, so it is kept ", strong("for certain"), ", whatever the coin: ")
+        return sentence(
+            ", at least as much, so it is kept ", strong("for certain"), ", whatever the random number: "
+        )
     if row.p == 0.0:
         candidate = inspection.candidate(row.token)
         reason = candidate.target_removed if candidate else ""
         why = f" ({REASONS[reason]})" if reason else ""
-        return sentence(f"{why}, so it is refused ", strong("for certain"), ", whatever the coin: ")
+        return sentence(f"{why}, so it is rejected ", strong("for certain"), ", whatever the random number: ")
     ratio = number(row.p / row.q)
     if row.q < 1.0:
         ratio = f"{number(row.p)} / {number(row.q)} = {ratio}"
@@ -193,7 +196,9 @@ def _chance(inspection: Inspection) -> Sentence:
         return chance + sentence("It was ")
     fell, edge = apart(row.u, row.p / row.q)
     side = "below" if inspection.would_accept else "not below"
-    return chance + sentence("The coin fell at ", strong(_unbroken(f"u = {fell}")), f", {side} {edge}: ")
+    return chance + sentence(
+        "The random number fell at ", strong(_unbroken(f"u = {fell}")), f", {side} {edge}: "
+    )
 
 
 def _judged_by_another_rule(inspection: Inspection) -> Sentence:
@@ -205,7 +210,7 @@ def _judged_by_another_rule(inspection: Inspection) -> Sentence:
     parts += sentence(f" The exact rule keeps it with probability {keep}")
     if inspection.would_accept is not None:
         parts += sentence(
-            f"; with this coin it would have {'kept' if inspection.would_accept else 'refused'} it"
+            f"; with this u it would have {'kept' if inspection.would_accept else 'rejected'} it"
         )
     return parts + sentence(".")
 

@@ -23,14 +23,14 @@ class Recording:
         title: a word or two.
         moral: what it shows, in a sentence.
         recipe: what was run.
-        select: the (round, position) to open with, or None.
+        select: the (round, position) to open with.
     """
 
     name: str
     title: str
     moral: str
     recipe: Recipe
-    select: tuple[int, int] | None = None
+    select: tuple[int, int] = (1, 1)
 
     @property
     def path(self) -> Path:
@@ -47,7 +47,6 @@ RECORDINGS = (
         "First look",
         "A round in all its parts: tokens accepted, one rejected, one corrected, and once a bonus.",
         Recipe(),
-        (1, 1),
     ),
     Recording(
         "copying",

@@ -92,7 +92,7 @@ def _heading(place: Inspection, show: charts.Show) -> None:
 
 def _verdict(place: Inspection, show: charts.Show, notation: Notation) -> None:
     st.markdown(markdown(explain.verdict(place, notation), show))
-    st.caption(explain.residual_line(place, notation))
+    st.write(explain.residual_line(place, notation))
 
 
 def _distributions(place: Inspection, show: charts.Show, notation: Notation, key: str) -> None:
@@ -122,14 +122,14 @@ def _coin(place: Inspection, show: charts.Show, notation: Notation, key: str) ->
     if place.state == "discarded":
         return
     st.slider(
-        f"What if the coin u had fallen elsewhere? {explain.coins(place)}",
+        f"What if the random number u had fallen elsewhere? {explain.coins(place)}",
         0.0,
         max(0.999, recorded),
         value=recorded,
         step=0.001,
         format="%.3f",
         key=widget,
-        help="The round is judged again from the recorded numbers; its other coins stay as they fell.",
+        help="The round is judged again from the recorded numbers; its other random numbers stay.",
     )
     if u != recorded:
         _what_if(place, u, show, notation, widget)
@@ -150,7 +150,7 @@ def _what_if(place: Inspection, u: float, show: charts.Show, notation: Notation,
             with st.container(horizontal=True, gap="small"):
                 for word in _round_again(place, again, show):
                     st.markdown(word, width="content")
-        st.button("Back to the recorded coin", on_click=back, key=f"{widget}-back", icon=":material/undo:")
+        st.button("Back to the recorded u", on_click=back, key=f"{widget}-back", icon=":material/undo:")
 
 
 def _round_again(place: Inspection, again: Rejudged, show: charts.Show) -> list[str]:
@@ -267,7 +267,7 @@ def table(place: Inspection, show: charts.Show, notation: Notation = "leviathan"
 
 def _caches(trace: Trace, round: Round, show: charts.Show, key: str) -> None:
     strips = cache_strips(trace, round)
-    st.markdown("##### Caches after the round", anchors=False)
+    st.markdown("##### Caches: what stays, what is removed", anchors=False)
     pictures.caches(strips, show, f"{key}-strips")
     for strip in strips:
         says = markdown(next_feed(round, strip), show)

@@ -11,8 +11,8 @@ from specviz.ui.components.bands import Band, bands
 CELLS: dict[Cell, str] = {
     "before": "cached before",
     "new": "new, kept",
-    "cut": "cut again",
-    "unfed": "committed, not fed yet",
+    "cut": "computed, then removed",
+    "unfed": "committed, not fed to the model yet",
 }
 GAP = 0.3  # between what a cache held and what it has yet to be fed
 
@@ -36,7 +36,7 @@ def gauge_band(inspection: Inspection, u: float) -> Band:
                 start,
                 width,
                 always + words[side] if width > 0.12 else "",
-                f"{words[side]} by {number(width)} of all coins",
+                f"{words[side]} by {number(width)} of all u",
             )
             for side, start, width in sides
         ),
@@ -53,7 +53,7 @@ def describe_gauge(inspection: Inspection, u: float) -> str:
         return ""
     fell, edge = apart(u, row.p / row.q)
     verdict = "kept" if accepts(u, row.p, row.q) else "rejected"
-    return f"The token is kept if the coin falls below {edge}. u = {fell}: {verdict}."
+    return f"The token is kept if u falls below {edge}. u = {fell}: {verdict}."
 
 
 def caches(strips: Sequence[CacheStrip], show: Callable[[int], str], key: str) -> None:
@@ -69,7 +69,7 @@ def caches(strips: Sequence[CacheStrip], show: Callable[[int], str], key: str) -
 
 
 def cache_band(strip: CacheStrip, show: Callable[[int], str]) -> Band:
-    more = f" · {strip.hidden:,} more, then" if strip.hidden else ""
+    more = f" · {strip.hidden:,} earlier, then" if strip.hidden else ""
     return Band(
         title=f"{strip.role}{more}",
         boxes=tuple(
