@@ -196,7 +196,9 @@ def test_an_acceptance_by_the_coin_and_one_for_certain():
     by_coin = next(p for p in places(trace) if p.state == "accepted" and p.row.p < p.row.q)
     assert ", below " in say(by_coin) and say(by_coin).endswith("accepted.")
     certain = next(p for p in places(trace) if p.state == "accepted" and p.row.p >= p.row.q)
-    assert "at least as much, so it is kept for certain, whatever the random number: accepted." in say(certain)
+    assert "at least as much, so it is kept for certain, whatever the random number: accepted." in say(
+        certain
+    )
     assert explain.coins(certain) == "Every u accepts this token."
 
 

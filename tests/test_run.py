@@ -1,5 +1,7 @@
 """Runs: stop rules, caches, interruption, resumption, broken models."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from tables import TableModel, TablePair, table_pair
@@ -59,7 +61,7 @@ def test_the_draft_is_fed_two_tokens_after_a_full_acceptance_and_one_after_a_rej
     run = make_run(max_new_tokens=40)
     rounds = list(run)
     seen = set()
-    for before, after in zip(rounds, rounds[1:], strict=False):
+    for before, after in pairwise(rounds):
         if after.k:
             fed = after.draft_cache.fed - (after.k - 1)
             assert fed == (2 if before.accepted == before.k else 1)
@@ -165,7 +167,7 @@ def test_nan_stops_the_run_with_model_round_and_position(model, at):
 
 def test_banning_every_token_is_a_clear_error():
     run = make_run(sampling=SamplingConfig(banned=(0, 1, 2, 3)))
-    with pytest.raises(RunError, match="round 1.*every token is banned"):
+    with pytest.raises(RunError, match=r"round 1.*every token is banned"):
         run.step()
 
 

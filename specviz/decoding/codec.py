@@ -249,7 +249,7 @@ def _scalar_decoder(kind: type) -> Decoder:
             return value
         if type(value) is not kind:
             raise TraceError(f"{where} should be of type {kind.__name__}")
-        if kind is str:
+        if isinstance(value, str):
             _utf8(value, where)
         return value
 

@@ -46,6 +46,7 @@ def positions(
         drawn = [] if token is None else [token]
         if row == verdict.accepted:
             drawn.append(verdict.token)
+        table, rest = _table(row, drawn, target_logits, target, proposal, excess)
         result.append(
             Position(
                 state=state_of(row, k, verdict.accepted),
@@ -67,7 +68,8 @@ def positions(
                 draft_logsumexp=_finite(proposal.logsumexp[row])
                 if drafted and proposal.logsumexp is not None
                 else None,
-                **_table(row, drawn, target_logits, target, proposal, excess),
+                table=table,
+                rest=rest,
             )
         )
     return tuple(result)
@@ -117,7 +119,7 @@ def _table(
     target: Effective,
     proposal: Proposal,
     excess: np.ndarray,
-) -> dict[str, Table | Rest]:
+) -> tuple[Table, Rest]:
     drafted = row < len(proposal.tokens)
     p = target.probs[row]
     q = proposal.probs[row] if drafted else None
@@ -128,17 +130,17 @@ def _table(
     q_ids = np.zeros(len(ids)) if q is None else q[ids]
     order = np.lexsort((ids, -q_ids, -p[ids]))
     ids, q_ids = ids[order], q_ids[order]
-    has_logits = drafted and proposal.logits is not None
+    draft_logits = proposal.logits if drafted else None
     table = Table(
         ids=tuple(ids.tolist()),
         p=tuple(p[ids].tolist()),
         q=tuple(q_ids.tolist()),
         target_logits=_logits(target_logits[row, ids]),
-        draft_logits=_logits(proposal.logits[row, ids]) if has_logits else (None,) * len(ids),
+        draft_logits=(None,) * len(ids) if draft_logits is None else _logits(draft_logits[row, ids]),
         target_removed=_removed(target.removed, row, ids),
         draft_removed=_removed(proposal.removed if drafted else None, row, ids),
     )
-    return {"table": table, "rest": _rest(p, q, ids)}
+    return table, _rest(p, q, ids)
 
 
 def _logits(values: np.ndarray) -> tuple[float | None, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -58,7 +59,7 @@ def recipe_panel(disabled: bool) -> Recipe:
     names = ("prompt", "drafter", "k", "temperature", "seed")
     for column, name in zip(st.columns([3, 1.4, 0.9, 1.35, 1.1]), names, strict=True):
         with column:
-            values[name] = control(name, lambda name=name: _main(name, disabled))
+            values[name] = control(name, partial(_main, name, disabled))
     with st.expander("Sampling, limits, models", icon=":material/tune:"):
         values |= _details(control, disabled)
     return Recipe(**{f.name: values.get(f.name, getattr(recipes.DEFAULT, f.name)) for f in fields(Recipe)})
@@ -132,26 +133,26 @@ def _details(control: Callable, disabled: bool) -> dict[str, Any]:
     st.caption("Target's sampling controls: the output follows exactly this distribution")
     for column, name in zip(st.columns(4), CONTROLS[1:], strict=True):
         with column:
-            values[name] = control(name, lambda name=name: _number(name, NAMES[name], disabled))
-    values["own"] = control("own", lambda: _toggle("own", "The draft has its own controls", disabled))
+            values[name] = control(name, partial(_number, name, NAMES[name], disabled))
+    values["own"] = control("own", partial(_toggle, "own", "The draft has its own controls", disabled))
     if values["own"]:
         for column, name in zip(st.columns(5), CONTROLS, strict=True):
             with column:
                 draft = f"draft_{name}"
                 label = f"Draft {NAMES[name].lower()}"
-                values[draft] = control(draft, lambda d=draft, text=label: _number(d, text, disabled))
+                values[draft] = control(draft, partial(_number, draft, label, disabled))
     columns = st.columns([1.1, 1.3, 1.6, 1.6, 1.8, 1.6], vertical_alignment="bottom")
     with columns[0]:
-        values["max_tokens"] = control("max_tokens", lambda: _number("max_tokens", "New tokens", disabled))
+        values["max_tokens"] = control("max_tokens", partial(_number, "max_tokens", "New tokens", disabled))
     for column, name, label in zip(
         columns[1:4], ("stop", "target", "draft"), ("Stop text", "Target", "Draft"), strict=True
     ):
         with column:
-            values[name] = control(name, lambda name=name, label=label: _text(name, label, disabled))
+            values[name] = control(name, partial(_text, name, label, disabled))
     with columns[4]:
-        values["rule"] = control("rule", lambda: _rule(disabled))
+        values["rule"] = control("rule", partial(_rule, disabled))
     with columns[5]:
-        values["chat"] = control("chat", lambda: _toggle("chat", "Chat template", disabled))
+        values["chat"] = control("chat", partial(_toggle, "chat", "Chat template", disabled))
     return values
 
 

@@ -98,14 +98,19 @@ def _recorded(name: str) -> Entry:
 def show(entry: Entry, select: tuple[int, int] | None = None) -> None:
     """Make `entry` what the page shows."""
     if entry.source != "recorded":
-        _shelf().put(entry)
-        mine: list[str] = st.session_state.setdefault("mine", [])
-        if entry.name not in mine:
-            mine.append(entry.name)
+        keep(entry)
     chosen = {"run": entry.name, "sel": _sel(select)}
     # Every change of the address is a step for the back button.
     if any(st.query_params.get(name) != value for name, value in chosen.items()):
         st.query_params.update(chosen)
+
+
+def keep(entry: Entry) -> None:
+    """Make `entry` one of this session's runs, without showing it."""
+    _shelf().put(entry)
+    mine: list[str] = st.session_state.setdefault("mine", [])
+    if entry.name not in mine:
+        mine.append(entry.name)
 
 
 def carry_over(page: str) -> None:
