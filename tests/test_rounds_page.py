@@ -222,7 +222,8 @@ def test_a_locked_page_keeps_the_answer_covered():
     app = open_app(lock="1")
     assert not app.exception
     assert "Round 1 is covered" in texts(app)
-    assert "rejected" not in texts(app)
+    assert "The draft drew" not in texts(app)
+    assert "The draft drew" in texts(open_app())
 
 
 def test_a_recorded_run_can_be_judged_by_another_rule():

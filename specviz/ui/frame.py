@@ -20,14 +20,18 @@ STYLE = """
 
 
 def pages() -> list:
-    """The pages in the order of the navigation."""
+    """The pages in the order of the navigation.
+
+    Without icons: Streamlit fetches those of Material Symbols from Google for the browser's tab.
+    """
     return [
-        st.Page("pages/rounds.py", title="Rounds", icon=":material/timeline:", url_path="home", default=True),
+        st.Page("pages/rounds.py", title="Rounds", url_path="home", default=True),
         # The default page answers at "/" only; this one makes its own name a valid address too.
         st.Page("pages/rounds.py", title="Rounds", url_path="rounds", visibility="hidden"),
-        st.Page("pages/exactness.py", title="Exactness", icon=":material/verified:"),
-        st.Page("pages/learn.py", title="Learn", icon=":material/school:"),
-        st.Page("pages/practice.py", title="Practice", icon=":material/fitness_center:"),
+        st.Page("pages/exactness.py", title="Exactness"),
+        st.Page("pages/drafters.py", title="Drafters"),
+        st.Page("pages/learn.py", title="Learn"),
+        st.Page("pages/practice.py", title="Practice"),
     ]
 
 
