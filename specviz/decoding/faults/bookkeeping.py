@@ -163,17 +163,17 @@ class FaultyCacheModel:
     """
 
     def __init__(self, model: LanguageModel, slack: int = 0, hole: bool = False) -> None:
-        self._model = model
+        self.inner = model
         self._slack = slack
         self._hole = hole
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
+        if name == "inner" or name.startswith("_"):
             raise AttributeError(name)
-        return getattr(self._model, name)
+        return getattr(self.inner, name)
 
     def new_cache(self) -> FaultyCache:
-        return FaultyCache(self._model.new_cache(), self._slack)
+        return FaultyCache(self.inner.new_cache(), self._slack)
 
     def forward(
         self, tokens: Sequence[int], cache: FaultyCache, rows: int, features: bool = False
@@ -181,7 +181,7 @@ class FaultyCacheModel:
         fed = list(tokens)
         if self._hole and cache.claimed and len(fed) == 2 and rows == 1:
             fed = fed[1:]
-        result = self._model.forward(fed, cache.inner, rows, features)
+        result = self.inner.forward(fed, cache.inner, rows, features)
         cache.claimed += len(tokens)
         return result
 

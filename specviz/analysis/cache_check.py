@@ -1,0 +1,224 @@
+"""The caches, the second surface of correctness: what they hold against an uncached pass.
+
+The rule can be exact and the caches wrong. A wrong draft cache leaves the text right and costs
+acceptance; a wrong target cache gives the rule the wrong p. Neither shows in draws at one position.
+
+Two comparisons. The logits of the next pass depend on everything cached, so a wrong entry shows in them,
+in the unit in which it does harm. The keys and values themselves, row by row, say which entry it is and
+miss none that happens to get little attention.
+"""
+
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from specviz.decoding import cache as caches
+from specviz.decoding.cache import Cache
+from specviz.decoding.drafters.model import LanguageModelDrafter
+from specviz.decoding.faults import get_fault
+from specviz.decoding.protocols import LanguageModel, Pair
+from specviz.decoding.run import DecodingRun
+from specviz.decoding.trace import Round, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class CacheCheck:
+    """One model's cache after a round.
+
+    Attributes:
+        role: whose cache it is.
+        round: rounds done.
+        claimed: positions that the engine takes to be cached.
+        held: positions that are really in it. The next token fed gets this position id.
+        expected: what both should be.
+        logit_diff: largest |difference of logits| between the next pass on top of this cache and an
+            uncached pass; None where it cannot be compared.
+        tolerance: largest difference that rounding explains for this dtype and device.
+        row_diffs: for each cached row, |difference| / |row| of its keys and values against the uncached
+            pass, the largest over the layers; () where the cache does not show them.
+        row_tolerance: the largest of these that rounding explains.
+        first_bad: the first cached row (from 0) that is not what the text says; None if all are right, or
+            if nothing could be compared.
+    """
+
+    role: Literal["target", "draft"]
+    round: int
+    claimed: int
+    held: int
+    expected: int
+    logit_diff: float | None
+    tolerance: float
+    row_diffs: tuple[float, ...]
+    row_tolerance: float
+    first_bad: int | None
+
+    @property
+    def lengths_ok(self) -> bool:
+        return self.claimed == self.held == self.expected
+
+    @property
+    def ok(self) -> bool:
+        near = self.logit_diff is None or self.logit_diff <= self.tolerance
+        return self.lengths_ok and near and self.first_bad is None
+
+    @property
+    def sentence(self) -> str:
+        """What the check says, with its numbers."""
+        text = f"{self.role} cache after round {self.round}: {self.held} of {self.expected} positions"
+        if self.claimed != self.held:
+            text += f", taken for {self.claimed}; the next token gets position {self.held} instead of "
+            text += f"{self.expected}"
+        if self.logit_diff is not None:
+            text += f"; logits differ from an uncached pass by at most {self.logit_diff:.2g} (tolerance "
+            text += f"{self.tolerance:g})"
+        if self.row_diffs:
+            text += f"; cached rows by at most {max(self.row_diffs):.2g} of their size (tolerance "
+            text += f"{self.row_tolerance:.2g})"
+        if self.first_bad is not None:
+            text += f"; the first wrong row is {self.first_bad + 1}"
+        return f"{text}: {'right' if self.ok else 'wrong'}."
+
+
+def check_caches(run: DecodingRun) -> tuple[CacheCheck, ...]:
+    """Compare the target's cache, and the draft's if it has one, with uncached passes. Between rounds.
+
+    The run's caches are copied, not touched. A drafter that is no language model (EAGLE) is compared in
+    length only.
+    """
+    number = len(run.rounds)
+    expected = len(run.tokens) - 1 if number else 0
+    checks = [_check("target", number, run.pair.target, run.target_cache, run.tokens, expected)]
+    drafter: Any = run.drafter
+    while hasattr(drafter, "inner"):  # a faulty drafter around a correct one
+        drafter = drafter.inner
+    if drafter.cache is not None:
+        model = drafter.model if isinstance(drafter, LanguageModelDrafter) else None
+        expected = expected_draft_length(run.rounds, drafter.wants_features)
+        checks.append(_check("draft", number, model, drafter.cache, run.tokens, expected))
+    return tuple(checks)
+
+
+def checked(run: DecodingRun) -> Iterator[tuple[Round, tuple[CacheCheck, ...]]]:
+    """Step a run to its end and check its caches after every round."""
+    for round in run:
+        yield round, check_caches(run)
+
+
+def rerun(pair: Pair, trace: Trace) -> DecodingRun:
+    """A run with the recipe of a trace, the fault that judged it included, to be checked on the way.
+
+    A trace keeps no caches. The same recipe on the same models makes the same ones again.
+    """
+    verifier = trace.rounds[0].verifier if trace.rounds else "exact"
+    start = DecodingRun if verifier == "exact" else get_fault(verifier).start
+    return start(
+        pair,
+        trace.prompt_ids,
+        drafter=trace.drafter,
+        k=trace.k,
+        sampling=trace.sampling,
+        draft_sampling=trace.draft_sampling,
+        max_new_tokens=trace.max_new_tokens,
+        stop=trace.stop,
+        seed=trace.seed,
+    )
+
+
+def expected_draft_length(rounds: Sequence[Round], features: bool) -> int:
+    """What the draft should have cached after these rounds, from what each drafted and committed.
+
+    A block feeds everything committed and all its tokens but the last, which nobody feeds. Then the cache
+    is cut to the committed tokens before the last one; a draft on features is cut to what it was fed of
+    the text itself.
+    """
+    length = 0
+    for round in rounds:
+        if round.k:
+            length = round.start if features else round.start + round.k - 1
+        length = min(length, round.start + len(round.committed) - 1)
+    return length
+
+
+def _check(
+    role: Literal["target", "draft"],
+    number: int,
+    model: LanguageModel | None,
+    cache: Cache,
+    tokens: Sequence[int],
+    expected: int,
+) -> CacheCheck:
+    claimed = caches.length(cache)
+    while hasattr(cache, "inner"):  # what a faulty cache really holds
+        cache = cache.inner
+    held = caches.length(cache)
+    if model is None or not held:
+        return CacheCheck(role, number, claimed, held, expected, None, 0.0, (), 0.0, None)
+    while hasattr(model, "inner"):
+        model = model.inner
+    copy = deepcopy(cache)
+    audit = caches.audit(model, copy, tokens, expected)
+    fresh = model.new_cache()
+    reference = model.forward(list(tokens), fresh, len(tokens)).logits
+    diffs, tolerance = _row_diffs(cache, fresh, min(held, len(tokens)))
+    if diffs is None:
+        first_bad = _first_bad_by_logits(model, cache, tokens, min(held, len(tokens) - 1), reference)
+    else:
+        first_bad = next((row for row, diff in enumerate(diffs) if diff > tolerance), None)
+    if first_bad is None and held > expected:
+        first_bad = expected  # nothing should stand there
+    return CacheCheck(
+        role=role,
+        round=number,
+        claimed=claimed,
+        held=held,
+        expected=expected,
+        logit_diff=max(audit.max_abs_diff, default=None),
+        tolerance=model.tolerance,
+        row_diffs=() if diffs is None else tuple(diffs.tolist()),
+        row_tolerance=tolerance,
+        first_bad=first_bad,
+    )
+
+
+def _row_diffs(cache: Cache, fresh: Cache, rows: int) -> tuple[np.ndarray | None, float]:
+    """|difference| / |row| of keys and values together, (rows,), the largest over the layers; and what
+    rounding explains: twice the root of the dtype's spacing, far above what errors grow to through the
+    layers, and far below the difference between two tokens' rows."""
+    if not all(hasattr(layer, "keys") and hasattr(layer, "values") for layer in cache.layers):
+        return None, 0.0
+    import torch
+
+    worst = np.zeros(rows)
+    for ours, theirs in zip(cache.layers, fresh.layers, strict=True):
+        parts = []
+        for name in ("keys", "values"):
+            a, b = (getattr(layer, name)[0, :, :rows].double() for layer in (ours, theirs))
+            parts.append(torch.stack([((a - b) ** 2).sum((0, 2)), (b**2).sum((0, 2))]))
+        for difference, size in parts:
+            relative = torch.sqrt(difference / size.clamp_min(torch.finfo(torch.float64).tiny))
+            worst = np.maximum(worst, relative.cpu().numpy())
+    return worst, 2.0 * float(torch.finfo(cache.layers[0].keys.dtype).eps) ** 0.5
+
+
+def _first_bad_by_logits(
+    model: LanguageModel, cache: Cache, tokens: Sequence[int], held: int, reference: np.ndarray
+) -> int | None:
+    """The first wrong row by bisection: a cache cut to its first n rows gives right logits for the rest
+    of the text as long as none of the n is wrong."""
+
+    def wrong(n: int) -> bool:
+        copy = deepcopy(cache)
+        caches.keep(copy, n)
+        rows = model.forward(list(tokens[n:]), copy, len(tokens) - n).logits
+        return bool(np.abs(rows.astype(np.float64) - reference[n:]).max() > model.tolerance)
+
+    if not wrong(held):
+        return None
+    good, bad = 0, held
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (good, middle) if wrong(middle) else (middle, bad)
+    return bad - 1
