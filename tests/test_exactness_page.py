@@ -15,6 +15,7 @@ from specviz import traces
 from specviz.analysis import arithmetic as arithmetic_module
 from specviz.analysis.arithmetic import arithmetic
 from specviz.analysis.martingale import leak_test
+from specviz.analysis.proof import proof
 from specviz.analysis.rows import table_spot
 from specviz.analysis.sampling_check import SamplingTest
 from specviz.decoding.faults import FAULTS, Rule
@@ -23,7 +24,7 @@ from specviz.decoding.trace import Table
 from specviz.recipe import Recipe
 from specviz.ui import exactness_charts as charts
 from specviz.ui import pairs, session
-from specviz.ui.exactness import proof, sampling, work
+from specviz.ui.exactness import sampling, work
 from specviz.ui.exactness.place import Place, obtain
 
 ROOT = Path(__file__).parent.parent
@@ -300,6 +301,7 @@ def test_with_a_cache_fault_sampling_stays_green_and_the_caches_turn_red(live, n
     shown = texts(app)
     assert f"**{role}** :red-badge[✗ wrong" in shown
     assert "✗ 5 caches with the fault" in shown
+    assert "measured: after" in shown
     assert "✓ 2 sampling" in shown
     assert "✗ caught" not in shown
     assert "Two surfaces" in shown
@@ -387,10 +389,12 @@ def test_the_evidence_line_starts_at_one():
     assert "48 tokens" in charts.describe_evidence(test)
 
 
-def test_the_proof_adds_up_for_every_token(place):
-    for column in place.columns:
-        text = "\n".join(str(part.value) for line in proof.lines(place, column) for part in line)
-        assert f"p = {proof.number(float(place.spot.p[column]), 3)}" in text
+def test_the_proof_is_that_of_the_chosen_token(place):
+    app = open_app(run="capital", sel="6.1")
+    for column in (2, 1):
+        app.selectbox(key="proof-capital-6-1-False").set_value(column).run()
+        assert all(f"`{line.numbers}`" in texts(app) for line in proof(place.spot, column).lines)
+    assert "a correction drawn from p passes every greedy test" in texts(app)
 
 
 def test_doubling_bursts_stop_at_the_goal(place):

@@ -35,14 +35,8 @@ def pages() -> list:
     ]
 
 
-def configure() -> None:
-    """Before anything else is shown. Without a page icon the browser would fetch the navigation's."""
-    st.set_page_config(page_title="SpecViz", page_icon="⏩", layout="wide")
-
-
 def enter() -> None:
     """Called by app.py before any page runs."""
-    configure()
     st.session_state[ENTERED] = True
     st.html(f"<style>{STYLE}</style>")
 
@@ -50,6 +44,5 @@ def enter() -> None:
 def require_entrypoint() -> None:
     """First line of every page: start over through app.py if the page was run on its own."""
     if not st.session_state.get(ENTERED):
-        configure()
         st.navigation(pages(), position="hidden")
         st.rerun()

@@ -15,6 +15,7 @@ from specviz.ui import exactness_charts as charts
 from specviz.ui import pairs
 from specviz.ui.charts import CONFIG
 from specviz.ui.exactness import choice, words, work
+from specviz.ui.exactness.memory import remember
 from specviz.ui.exactness.whole import ENGINES
 from specviz.ui.session import Entry
 
@@ -83,6 +84,11 @@ def auditing(entry: Entry) -> Auditing | None:
     return job
 
 
+def results(entry: Entry) -> dict[str, tuple[int | None, int]]:
+    """By rule, the first round with a wrong cache, and the rounds that were made."""
+    return remember(("caches", entry.name), dict)
+
+
 def card(entry: Entry) -> None:
     going = work.going() == "caches"
     with st.container(border=True, key="card-caches"):
@@ -111,6 +117,8 @@ def card(entry: Entry) -> None:
         if job.key[1] != EXACT:
             st.caption(f"With: {choice.fault().title}")
         if job.checks:
+            bad = next((check.round for check in job.checks if not check.ok), None)
+            results(entry)[job.key[1]] = bad, job.rounds
             _result(job)
         st.caption(
             "Two surfaces: checks 1 to 3 look at the rule, given the rows it was fed. This one looks at what "

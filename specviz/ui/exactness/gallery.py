@@ -6,6 +6,7 @@ from time import monotonic
 
 import streamlit as st
 
+from specviz.analysis.arithmetic import TOLERANCE
 from specviz.analysis.prose import count, number
 from specviz.analysis.sampling_check import draws_until_caught
 from specviz.decoding.faults import FAULTS, Fault, Kind
@@ -13,7 +14,7 @@ from specviz.lessons.cost import expected_tokens
 from specviz.recipe import to_link
 from specviz.ui import exactness_charts as charts
 from specviz.ui.charts import CONFIG
-from specviz.ui.exactness import choice, sampling, words, work
+from specviz.ui.exactness import caches, choice, sampling, whole, words, work
 from specviz.ui.exactness.arithmetic import sums
 from specviz.ui.exactness.memory import remember
 from specviz.ui.exactness.place import Place
@@ -67,7 +68,7 @@ def measuring(place: Place) -> Measuring:
 
 def changes(place: Place, fault: Fault) -> bool:
     """Whether the fault's law at this place is known and is not p."""
-    return place.decides(fault) and sums(place, fault).tv > sampling.SAME
+    return place.decides(fault) and sums(place, fault).tv > TOLERANCE
 
 
 def card(place: Place) -> None:
@@ -118,17 +119,19 @@ def _distance(place: Place, fault: Fault) -> str:
     if not place.decides(fault):
         return "–"
     tv = sums(place, fault).tv
-    return f"TV {number(tv)}" if tv > sampling.SAME else "TV 0"
+    return f"TV {number(tv)}" if tv > TOLERANCE else "TV 0"
 
 
 def _catch(place: Place, fault: Fault, job: Measuring) -> str:
     """The short word on what catches it."""
     if fault.kind == "bookkeeping":
-        return "caches"
+        bad, _ = caches.results(place.entry).get(fault.name, (None, 0))
+        return "caches" if bad is None else f"round {bad}"
     if fault.kind == "wasteful":
         return "nothing to catch"
     if not fault.one_position:
-        return "end to end"
+        texts = whole.results(place.entry).get(fault.name)
+        return "end to end" if texts is None or texts.ok else f"{texts.continuations:,} texts"
     if not place.decides(fault):
         return "full vocab."
     if fault.name in job.found:
@@ -200,7 +203,7 @@ def _slider(fault: Fault) -> None:
 
 def _law_words(place: Place, fault: Fault) -> str:
     found = sums(place, fault)
-    if found.tv <= sampling.SAME:
+    if found.tv <= TOLERANCE:
         return "Its law at this position is p: kept and corrected mass fill p exactly."
     most = max((s for s in found.shares if s.token is not None), key=lambda s: abs(s.total - s.p))
     assert most.token is not None
@@ -234,9 +237,10 @@ def _catcher(place: Place, fault: Fault, job: Measuring) -> str:
     if fault.kind == "bookkeeping":
         side = "target" if fault.name.startswith("target") else "draft"
         more = " and 4, as the text follows another law" if side == "target" else ""
-        return f"check 5{more}. Check 2 stays green: the rule itself is right."
+        measured = _on_runs(place, fault)
+        return f"check 5{more}{measured}. Check 2 stays green: the rule itself is right."
     if not fault.one_position:
-        return "check 4, over several positions."
+        return f"check 4, over several positions{_on_runs(place, fault)}."
     if not place.decides(fault):
         return "check 2, over the full vocabulary."
     if not changes(place, fault):
@@ -248,6 +252,18 @@ def _catcher(place: Place, fault: Fault, job: Measuring) -> str:
     expected = sampling.needed(place, fault)
     text += "; never, by its law" if expected is None else f"; about {expected:,} draws by its exact law"
     return text + "."
+
+
+def _on_runs(place: Place, fault: Fault) -> str:
+    """What the checks of whole runs made of it, if they were run with it."""
+    found = []
+    bad, rounds = caches.results(place.entry).get(fault.name, (None, 0))
+    if rounds:
+        found.append("in no round" if bad is None else f"after {count(bad, 'round')}")
+    texts = whole.results(place.entry).get(fault.name)
+    if texts is not None:
+        found.append(f"{'not in' if texts.ok else 'in'} {texts.continuations:,} continuations")
+    return f", measured: {', '.join(found)}" if found else " (run it with the fault)"
 
 
 def _to_rounds(place: Place, fault: Fault) -> None:

@@ -5,6 +5,7 @@ from time import monotonic
 
 import streamlit as st
 
+from specviz.analysis.arithmetic import TOLERANCE
 from specviz.analysis.chi_square import draws_needed
 from specviz.analysis.prose import number
 from specviz.analysis.sampling_check import SamplingCheck, SamplingTest
@@ -19,7 +20,6 @@ GOALS = ("1,000", "10,000", "100,000", "1,000,000", "10,000,000")
 BIASES = ("0.1", "0.03", "0.01", "0.003", "0.001")
 FIRST = 1000  # draws that the page makes unasked, so that there is something to see
 CHUNK = 1 << 17
-SAME = 1e-12  # laws closer than this are one
 
 
 class Drawing:
@@ -202,7 +202,7 @@ def _kept(check: SamplingCheck) -> str:
 
 def is_biased(place: Place, fault: Fault) -> bool:
     """Whether the law of a fault that is decided here is not p."""
-    return sums(place, fault).tv > SAME
+    return sums(place, fault).tv > TOLERANCE
 
 
 def _verdict(place: Place, fault: Fault, check: SamplingCheck) -> words.Verdict:

@@ -21,8 +21,10 @@ from specviz.ui.text import visible
 GOALS = ("500", "2,000", "10,000", "50,000")
 LENGTHS = ("1", "2", "3", "4")
 ENGINES = ("exact engine", "with the fault")
-CHUNK = 64
-RERUN_EVERY = 4  # chunks: one continuation of 256 is made again without look-ups
+# Many at once share passes; a stop waits for the end of the passes.
+SMALLEST, LARGEST = 32, 256
+PATIENCE = 1.0  # seconds that a stop may wait
+RERUN = 256  # of so many continuations one is made again without look-ups
 
 
 class Continuations:
@@ -35,7 +37,7 @@ class Continuations:
         self.goal = 0
         self.work: EndToEnd | None = None
         self.place: Any = None  # where loading shows its progress
-        self._chunks = 0
+        self._chunk = SMALLEST
         self._check: tuple[int, EndToEndCheck] | None = None
 
     @property
@@ -61,11 +63,13 @@ class Continuations:
             )
             return
         while not self.done:
+            started = monotonic()
             with pairs.shelf().stepping:
-                self.work.advance(min(CHUNK, self.goal - self.total))
-                self._chunks += 1
-                if self._chunks % RERUN_EVERY == 0:
-                    self.work.recheck(1)
+                before = self.total
+                self.work.advance(min(self._chunk, self.goal - before))
+                self.work.recheck(self.total // RERUN - before // RERUN)
+            if monotonic() - started < PATIENCE / 2:
+                self._chunk = min(LARGEST, self._chunk * 2)
             if monotonic() > until:
                 break
 
