@@ -1,0 +1,246 @@
+"""The same prompt and seed, run by each drafter in turn."""
+
+from dataclasses import replace
+from time import monotonic
+from typing import Any
+
+import streamlit as st
+
+from specviz import recipe as recipes
+from specviz import traces
+from specviz.analysis.metrics import Metrics, metrics
+from specviz.decoding.run import RunError
+from specviz.models.errors import LoadError
+from specviz.recipe import LIMITS, Recipe, to_link
+from specviz.ui import panel, runner, session
+from specviz.ui.charts import CONFIG
+from specviz.ui.drafters import charts, work
+from specviz.ui.session import Entry
+from specviz.ui.text import visible
+
+NAME = "same"
+PLAIN = "none"  # plain decoding: rounds without a draft
+
+
+class Comparison:
+    """One run a drafter, one after another, with a run that drafts nothing for reference.
+
+    Args:
+        recipe: what all have in common.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        # A round without drafts is plain decoding, whoever does not draft.
+        self.recipes = {PLAIN: replace(recipe, drafter="ngram", k=0)}
+        self.recipes |= {kind: replace(recipe, drafter=kind) for kind in panel.DRAFTERS}
+        self.waiting = list(self.recipes)
+        self.entries: dict[str, Entry] = {}
+        self.missing: dict[str, str] = {}
+        self._warm = False
+
+    @property
+    def done(self) -> bool:
+        return not self.waiting
+
+    @property
+    def now(self) -> str:
+        """The drafter at work."""
+        return self.waiting[0]
+
+    def burst(self, pair: Any) -> None:
+        if not self._warm:  # the first pass after loading is slow, and would be charged to the first run
+            self.recipes[PLAIN].start(pair).step()
+            self._warm = True
+        kind = self.now
+        try:
+            if kind not in self.entries:
+                self.entries[kind] = runner.begin(self.recipes[kind], pair)
+            entry = self.entries[kind]
+            until = monotonic() + runner.BURST_SECONDS
+            while entry.run.finish is None and monotonic() < until:
+                entry.run.step()
+            finished = entry.run.finish is not None
+            entry.trace = entry.run.trace()
+        except (LoadError, RunError, ValueError) as error:  # this drafter's trouble; the rest still run
+            self.missing[kind] = str(error)
+            self.entries.pop(kind, None)
+            finished = True
+        if finished:
+            self.waiting.pop(0)
+            if kind in self.entries:
+                entry = self.entries[kind]
+                entry.run = None  # its caches are megabytes
+                session.keep(entry)
+
+
+def section() -> None:
+    """The settings, and what each drafter made of them."""
+    st.write(
+        "The same prompt, settings and seed with each drafter, one run after another, and once without any. "
+        "Each run can then be opened round by round."
+    )
+    recipe = _controls()
+    usable = bool(recipe.prompt)
+    if work.button(NAME, "Run all", disabled=not usable):
+        st.session_state["_comparison"] = Comparison(recipe)
+    work.trouble(NAME)
+    job = current()
+    if job is None:
+        st.info(
+            f"**Run all** writes {recipe.max_tokens} tokens six times: about a minute on two laptop cores, "
+            "once the models are loaded. Rounds, acceptance, speed and the share of drafting are measured.",
+            icon=":material/speed:",
+        )
+        return
+    if work.going(NAME) and not job.done:
+        written = job.entries[job.now].trace.output_ids if job.now in job.entries else ()
+        finished = len(job.recipes) - len(job.waiting)
+        share = (finished + len(written) / job.recipe.max_tokens) / len(job.recipes)
+        st.progress(
+            min(1.0, share),
+            f"{name(job.now)}: {len(written)} of {job.recipe.max_tokens} tokens "
+            f"(run {finished + 1} of {len(job.recipes)})",
+        )
+    elif not job.done:
+        st.caption("Stopped. Run all starts anew.")
+    if recipe != job.recipe and not work.going():
+        st.badge("settings changed: Run all again", color="yellow", icon=":material/edit:")
+    _figures(job)
+
+
+def current() -> Comparison | None:
+    """The comparison that is shown or made."""
+    return st.session_state.get("_comparison")
+
+
+def _controls() -> Recipe:
+    st.session_state.setdefault("same_prompt", traces.STORY)
+    going = work.going()
+    columns = st.columns([3, 0.8, 1.1, 0.9, 0.9])
+    prompt = columns[0].text_area(
+        "Prompt", key="same_prompt", height=100, max_chars=recipes.LONGEST_PROMPT, disabled=going
+    )
+
+    def number(column: int, label: str, key: str, value: Any, low: Any, high: Any, text: str = "") -> Any:
+        step = 0.1 if isinstance(value, float) else 1
+        return columns[column].number_input(
+            label, low, high, value, step=step, key=key, disabled=going, help=text or None
+        )
+
+    k = number(1, "Drafts K", "same_k", 4, 1, int(LIMITS["k"][1]), panel.HELP["k"])
+    temperature = number(2, "Temperature", "same_temperature", 0.7, 0.0, 2.0, panel.HELP["temperature"])
+    seed = number(3, "Seed", "same_seed", 0, 0, int(LIMITS["seed"][1]))
+    tokens = number(4, "Tokens", "same_tokens", 48, 1, 256)
+    return replace(work.recipe(), prompt=prompt, k=k, temperature=temperature, seed=seed, max_tokens=tokens)
+
+
+def _figures(job: Comparison) -> None:
+    measured = {kind: metrics(entry.trace.rounds) for kind, entry in job.entries.items()}
+    measured = {kind: m for kind, m in measured.items() if m.rounds}
+    if not measured:
+        return
+    st.table(_table(job, measured), hide_index=True, border="horizontal")
+    st.caption(_sentence(job, measured))
+    finished = {kind: entry for kind, entry in job.entries.items() if kind not in job.waiting}
+    if finished:
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.markdown("Open on the Rounds page:", width="content")
+            for kind, entry in finished.items():
+                link = {**to_link(job.recipes[kind]), "run": entry.name}
+                st.page_link(
+                    "pages/rounds.py", label=name(kind), icon=":material/timeline:", query_params=link
+                )
+    drafted = {kind: m.per_position for kind, m in measured.items() if m.per_position}
+    if drafted:
+        st.markdown("##### Acceptance by position")
+        st.plotly_chart(charts.rates_by_position(drafted, name), config=CONFIG, key="rates_by_position")
+        st.caption(
+            "Of the rounds that drafted at least so many tokens: the share that accepted at least so many."
+        )
+    for kind, reason in job.missing.items():
+        st.caption(f"Did not run: {name(kind)}.")
+        st.text(reason)
+    with st.expander("What each wrote", icon=":material/article:"):
+        st.caption(_equal(job))
+        for kind, entry in job.entries.items():
+            st.markdown(f"**{name(kind)}**")
+            st.text("".join(visible(entry.trace.tokens[t]) for t in entry.trace.output_ids))
+
+
+def _table(job: Comparison, measured: dict[str, Metrics]) -> dict[str, list[str]]:
+    plain = measured[PLAIN].tokens_per_second if PLAIN in measured else None
+    rows = list(measured.items())
+    return {
+        "Drafter": [title(kind) for kind, _ in rows],
+        "Own parameters": [_size(job.entries[kind], kind) for kind, _ in rows],
+        "Rounds": [str(m.rounds) for _, m in rows],
+        "Tokens": [str(m.emitted) for _, m in rows],
+        "Draft acceptance rate": [_share(m.draft_acceptance_rate) for _, m in rows],
+        "Mean acceptance length": [f"{m.mean_acceptance_length:.2f}" for _, m in rows],
+        "Tokens a second": [f"{m.tokens_per_second:.1f}" for _, m in rows],
+        "Speed against none": [
+            f"×{m.tokens_per_second / plain:.2f}" if plain and m.tokens_per_second else "–" for _, m in rows
+        ],
+        "Time spent drafting": [_share(m.draft_seconds / m.seconds) for _, m in rows],
+        "ms a draft token": [
+            f"{1000 * m.draft_seconds / m.drafted:.1f}" if m.drafted else "–" for _, m in rows
+        ],
+    }
+
+
+def _size(entry: Entry, kind: str) -> str:
+    draft = entry.trace.pair.draft
+    if kind in (PLAIN, "ngram") or draft is None:
+        return "0"
+    if kind == "early-exit":
+        return f"0 ({draft.layers} layers of the target)"
+    return f"{draft.parameters / 1e6:.1f} M"
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0%}"
+
+
+def _sentence(job: Comparison, measured: dict[str, Metrics]) -> str:
+    drafted = {kind: m for kind, m in measured.items() if kind != PLAIN and kind not in job.waiting}
+    if not drafted:
+        return "Measured on the server's machine while the runs are made."
+    longest = max(drafted, key=lambda kind: drafted[kind].mean_acceptance_length or 0.0)
+    fastest = max(measured, key=lambda kind: measured[kind].tokens_per_second or 0.0)
+    length = drafted[longest].mean_acceptance_length
+    speed = measured[fastest].tokens_per_second
+    winner = "plain decoding" if fastest == PLAIN else name(fastest)
+    return (
+        f"Most tokens a target pass: {name(longest)}, {length:.2f}. Fastest here: {winner}, {speed:.1f} "
+        "tokens a second. Speeds are measured on the server's machine, with whatever else it does. On a "
+        "CPU a pass over K + 1 tokens costs more than one over a single token; a GPU has room to spare."
+    )
+
+
+def _equal(job: Comparison) -> str:
+    """Whether all wrote the same, and why that may or may not be."""
+    texts = [entry.trace.output_ids for kind, entry in job.entries.items() if kind not in job.waiting]
+    shared = min(map(len, texts), default=0)
+    differs = next((i for i in range(shared) if len({text[i] for text in texts}) > 1), None)
+    if differs is None:
+        return f"All of them wrote the same {shared} tokens."
+    if job.recipe.temperature > 0.0:
+        return (
+            f"The texts differ from token {differs + 1} on, though the seed is one: each drafter draws other "
+            "drafts. Their law is one."
+        )
+    return (
+        f"At temperature 0 all should write the same, and from token {differs + 1} on they do not. Passes "
+        "over blocks of other lengths round differently, which decides where two logits nearly tie."
+    )
+
+
+def name(kind: str) -> str:
+    """A drafter's name for people."""
+    return "no drafter" if kind == PLAIN else panel.DRAFTERS[kind]
+
+
+def title(kind: str) -> str:
+    """Its name at the beginning of a line."""
+    return name(kind)[:1].upper() + name(kind)[1:]
