@@ -24,7 +24,13 @@ def add_pair_options(parser: argparse.ArgumentParser) -> None:
 def add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prompt", required=True)
     parser.add_argument("--chat", action="store_true", help="put the chat template around the prompt")
-    parser.add_argument("--drafter", default="model", help="kind of drafter (default: model)")
+    parser.add_argument(
+        "--drafter",
+        default="model",
+        metavar="KIND",
+        help="model, ngram, early-exit, medusa or eagle (default: model); ngram:2-5 sets the smallest and "
+        "largest suffix, early-exit:20 the layers",
+    )
     parser.add_argument("-k", type=int, default=4, help="draft tokens a round (default: 4)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--max-new-tokens", type=int, default=48)
