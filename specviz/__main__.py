@@ -7,7 +7,7 @@ import sys
 import specviz
 from specviz.models.errors import LoadError
 
-COMMANDS = ("trace", "record", "bench", "train-drafts", "fetch")
+COMMANDS = ("trace", "exact", "record", "bench", "train-drafts", "fetch")
 
 
 def main(argv: list[str] | None = None) -> int:

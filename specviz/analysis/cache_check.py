@@ -160,11 +160,9 @@ def _check(
         model = model.inner
     copy = deepcopy(cache)
     audit = caches.audit(model, copy, tokens, expected)
-    fresh = model.new_cache()
-    reference = model.forward(list(tokens), fresh, len(tokens)).logits
-    diffs, tolerance = _row_diffs(cache, fresh, min(held, len(tokens)))
+    diffs, tolerance = _row_diffs(model, cache, tokens[:held])
     if diffs is None:
-        first_bad = _first_bad_by_logits(model, cache, tokens, min(held, len(tokens) - 1), reference)
+        first_bad = _first_bad_by_logits(model, cache, tokens, min(held, len(tokens) - 1))
     else:
         first_bad = next((row for row, diff in enumerate(diffs) if diff > tolerance), None)
     if first_bad is None and held > expected:
@@ -183,14 +181,18 @@ def _check(
     )
 
 
-def _row_diffs(cache: Cache, fresh: Cache, rows: int) -> tuple[np.ndarray | None, float]:
-    """|difference| / |row| of keys and values together, (rows,), the largest over the layers; and what
-    rounding explains: twice the root of the dtype's spacing, far above what errors grow to through the
-    layers, and far below the difference between two tokens' rows."""
+def _row_diffs(model: LanguageModel, cache: Cache, tokens: Sequence[int]) -> tuple[np.ndarray | None, float]:
+    """|difference| / |row| of keys or values against an uncached pass, (len(tokens),), the largest over the
+    layers; and what rounding explains: twice the root of the dtype's spacing, far above what errors grow
+    to through the layers, and far below the difference between two tokens' rows. None if the cache does
+    not show its entries."""
     if not all(hasattr(layer, "keys") and hasattr(layer, "values") for layer in cache.layers):
         return None, 0.0
     import torch
 
+    rows = len(tokens)
+    fresh = model.new_cache()
+    model.forward(list(tokens), fresh, 1)
     worst = np.zeros(rows)
     for ours, theirs in zip(cache.layers, fresh.layers, strict=True):
         parts = []
@@ -203,17 +205,17 @@ def _row_diffs(cache: Cache, fresh: Cache, rows: int) -> tuple[np.ndarray | None
     return worst, 2.0 * float(torch.finfo(cache.layers[0].keys.dtype).eps) ** 0.5
 
 
-def _first_bad_by_logits(
-    model: LanguageModel, cache: Cache, tokens: Sequence[int], held: int, reference: np.ndarray
-) -> int | None:
+def _first_bad_by_logits(model: LanguageModel, cache: Cache, tokens: Sequence[int], held: int) -> int | None:
     """The first wrong row by bisection: a cache cut to its first n rows gives right logits for the rest
     of the text as long as none of the n is wrong."""
+
+    reference = model.forward(list(tokens), model.new_cache(), len(tokens)).logits.astype(np.float64)
 
     def wrong(n: int) -> bool:
         copy = deepcopy(cache)
         caches.keep(copy, n)
         rows = model.forward(list(tokens[n:]), copy, len(tokens) - n).logits
-        return bool(np.abs(rows.astype(np.float64) - reference[n:]).max() > model.tolerance)
+        return bool(np.abs(rows - reference[n:]).max() > model.tolerance)
 
     if not wrong(held):
         return None

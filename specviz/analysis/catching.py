@@ -8,11 +8,10 @@ import numpy as np
 
 from specviz.analysis.arithmetic import TOLERANCE
 from specviz.analysis.cache_check import checked
-from specviz.analysis.chi_square import draws_needed
 from specviz.analysis.end_to_end import EndToEnd
 from specviz.analysis.martingale import leak_test
 from specviz.analysis.metrics import Metrics, metrics
-from specviz.analysis.sampling_check import draws_until_caught
+from specviz.analysis.sampling_check import SamplingTest, draws_until_caught
 from specviz.decoding.faults import Fault, Spot
 from specviz.decoding.protocols import Pair
 from specviz.decoding.run import DecodingRun
@@ -84,7 +83,7 @@ def at_spot(fault: Fault, spot: Spot, most: int = 1_000_000, seed: int = 0) -> A
     if law is None:
         return AtSpot(fault.name, None, None, beta, None, None, None)
     tv = fault.tv(spot)
-    predicted = draws_needed(spot.p, law / law.sum()) if tv is not None and tv > TOLERANCE else None
+    predicted = SamplingTest(spot, fault).draws_to_catch()
     after, check = draws_until_caught(spot, fault, most, seed)
     return AtSpot(
         name=fault.name,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from specviz.analysis.arithmetic import TOLERANCE
 from specviz.analysis.chi_square import ALARM, ChiSquare, draws_needed, goodness_of_fit
 from specviz.analysis.inverse_cdf import InverseCdf
 from specviz.analysis.noise import Noise, honest_noise
@@ -242,6 +243,13 @@ class SamplingTest:
         n = self.draws.total
         low, high = binom.ppf([0.025, 0.975], n, min(1.0, p)) / n
         return Bar(token, float(p), float(count / n), float(low), float(high), float(law))
+
+    def draws_to_catch(self, power: float = 0.9) -> int | None:
+        """Draws after which this rule's own law is told from p with this probability; None if never."""
+        law = self.expected.law
+        if np.abs(law - self.spot.p).max() <= TOLERANCE:
+            return None
+        return draws_needed(self.spot.p, law / law.sum(), power)
 
     def draws_needed(self, bias: float, power: float = 0.9) -> int | None:
         """Draws after which a bias of this total variation distance is seen with this probability.

@@ -1,0 +1,193 @@
+"""`python -m specviz exact`: check exactness on any pair, or show that a fault is caught."""
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from specviz.analysis.arithmetic import arithmetic
+from specviz.analysis.cache_check import CacheCheck, check_caches
+from specviz.analysis.end_to_end import EndToEnd
+from specviz.analysis.martingale import leak_test
+from specviz.analysis.rows import recompute
+from specviz.analysis.sampling_check import SamplingTest
+from specviz.cli import options
+from specviz.decoding.faults import FAULTS, Fault, Spot, get_fault
+from specviz.decoding.run import DecodingRun
+from specviz.decoding.trace import Trace
+
+# A control that nine times in ten needs fewer draws than this share of those made has to be caught.
+CONTROL_SHARE = 0.5
+
+
+def add_parser(subparsers) -> None:
+    parser = subparsers.add_parser(
+        "exact",
+        help="check exactness: arithmetic, draws, evidence, whole continuations, caches",
+        description="Runs the prompt and checks that its output follows the target's distribution. Exits 1 "
+        "if a check fails. A correct engine fails by chance in at most 1 of 20 runs, by the evidence on the "
+        "run alone; the other checks give a false alarm once in a thousand.",
+    )
+    options.add_run_options(parser)
+    options.add_pair_options(parser)
+    parser.add_argument(
+        "--position", type=_position, metavar="ROUND:ROW", help="both from 1 (default: the first drafted row)"
+    )
+    parser.add_argument(
+        "--verifier",
+        default="exact",
+        metavar="NAME",
+        help=f"exact, or a fault: {', '.join(FAULTS)}; also lenience=X and top-p-set=X",
+    )
+    parser.add_argument(
+        "--control",
+        default="correction-from-p",
+        metavar="NAME",
+        help="the fault that has to be caught in the same draws (default: correction-from-p)",
+    )
+    parser.add_argument("--draws", type=int, default=200_000, help="at the position (default: 200000)")
+    parser.add_argument("--continuations", type=int, default=1000, help="0 for none (default: 1000)")
+    parser.add_argument("--length", type=int, default=3, help="tokens of a continuation (default: 3)")
+    parser.add_argument("--rechecks", type=int, default=10, help="re-run without look-ups (default: 10)")
+    parser.add_argument("--json", action="store_true", help="print all numbers as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    target_sampling, draft_sampling = options.sampling(args)
+    if args.draws < 1 or args.continuations < 0 or args.rechecks < 0:
+        raise ValueError("--draws must be 1 or more, --continuations and --rechecks 0 or more")
+    fault = None if args.verifier == "exact" else get_fault(args.verifier)
+    control = get_fault(args.control)
+    pair = options.load(args)
+    options.end_progress_line()
+    recipe = {
+        "drafter": args.drafter,
+        "k": args.k,
+        "sampling": target_sampling,
+        "draft_sampling": draft_sampling,
+        "chat": args.chat,
+    }
+    start: Callable[..., DecodingRun] = DecodingRun if fault is None else fault.start
+    decoding = start(
+        pair, args.prompt, max_new_tokens=args.max_new_tokens, stop=args.stop, seed=args.seed, **recipe
+    )
+    report = _Report(args.json)
+    report.say(f"target {pair.info.target.name} · drafter {args.drafter} · verifier {args.verifier}")
+
+    caches: list[CacheCheck] = []
+    for _ in decoding:
+        caches += check_caches(decoding)
+    trace = decoding.trace()
+    report.about = {"pair": asdict(trace.pair), "output_ids": trace.output_ids, "verifier": args.verifier}
+
+    place = args.position or _first_drafted(trace)
+    if place is None:
+        report.say("no position was drafted, so there is none to draw at")
+    else:
+        number, row = place
+        spots = recompute(pair, trace, number).spots
+        if not 1 <= row <= len(spots):
+            raise ValueError(f"round {number} has {len(spots)} drafted positions, not {row}")
+        report.about["position"] = {"round": number, "row": row}
+        _at_position(report, spots[row - 1], fault, control, args.draws, args.seed)
+    evidence = leak_test([trace])
+    report.add("run", evidence.ok, evidence.sentence, {**asdict(evidence), "evidence": evidence.evidence})
+    if args.continuations:
+        test = EndToEnd(pair, args.prompt, fault=fault, length=args.length, seed=args.seed, **recipe)
+        test.advance(args.continuations)
+        test.recheck(args.rechecks if test.lookups else 0)
+        check = test.check()
+        report.add("end_to_end", check.ok, check.sentence, asdict(check))
+    bad = [check for check in caches if not check.ok]
+    worst = bad[0] if bad else max(caches, key=lambda check: check.logit_diff or 0.0, default=None)
+    report.add(
+        "caches",
+        not bad,
+        f"{len(caches) - len(bad)} of {len(caches)} cache checks passed"
+        + (f"; {worst.sentence}" if worst else "."),
+        [asdict(check) for check in caches],
+    )
+    report.close()
+    return 0 if report.ok else 1
+
+
+def _at_position(
+    report: "_Report", spot: Spot, fault: Fault | None, control: Fault, draws: int, seed: int
+) -> None:
+    """Checks 1 and 2, and the negative control of the second."""
+    if fault is not None and not fault.one_position:
+        report.say(f"{fault.name} shows over several positions: no arithmetic and no draws at one")
+    else:
+        sums = arithmetic(spot, fault)
+        report.add("arithmetic", sums.ok, sums.sentence, asdict(sums))
+        test = SamplingTest(spot, fault, seed)
+        test.add(draws)
+        check = test.check()
+        report.add("sampling", check.ok, check.sentence, asdict(check))
+    if not control.one_position:
+        raise ValueError(f"{control.name} shows over several positions only and is no control for draws")
+    wrong = SamplingTest(spot, control, seed)
+    wrong.add(draws)
+    check = wrong.check()
+    needed = wrong.draws_to_catch()
+    due = needed is not None and needed <= CONTROL_SHARE * draws
+    sentence = f"control {control.name}: {'caught' if check.caught else 'not caught'}. {check.sentence}"
+    if not check.caught:
+        sentence += (
+            f" It would take about {needed:,} draws." if needed else " It changes nothing at this position."
+        )
+    report.add("control", check.caught or not due, sentence, {**asdict(check), "draws_to_catch": needed})
+
+
+def _first_drafted(trace: Trace) -> tuple[int, int] | None:
+    return next(((r.number, 1) for r in trace.rounds if r.k), None)
+
+
+def _position(text: str) -> tuple[int, int]:
+    """Of "3:2": round 3, row 2."""
+    number, _, row = text.partition(":")
+    try:
+        return int(number), int(row)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not ROUND:ROW, such as 1:2") from None
+
+
+class _Report:
+    """What the checks found, as lines while it goes or as one JSON object at the end."""
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+        self.about: dict[str, Any] = {}
+        self.results: dict[str, Any] = {}
+
+    @property
+    def ok(self) -> bool:
+        return all(result["ok"] for result in self.results.values())
+
+    def say(self, line: str) -> None:
+        if not self.as_json:
+            print(line, flush=True)
+
+    def add(self, name: str, ok: bool, sentence: str, values: Any) -> None:
+        self.results[name] = {"ok": ok, "sentence": sentence, "values": values}
+        self.say(f"{'✓' if ok else '✗'} {name.replace('_', ' ')}: {sentence}")
+
+    def close(self) -> None:
+        if self.as_json:
+            print(json.dumps(_plain({"ok": self.ok, **self.about, "checks": self.results}), allow_nan=False))
+        else:
+            failed = [name.replace("_", " ") for name, result in self.results.items() if not result["ok"]]
+            print("all checks passed" if self.ok else f"failed: {', '.join(failed)}", file=sys.stdout)
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no infinity: the evidence of an alternative that an emitted token refutes becomes null."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
