@@ -4,13 +4,14 @@ import streamlit as st
 
 from specviz.analysis.proof import proof
 from specviz.analysis.prose import Part, number, sentence
+from specviz.ui.exactness import words
 from specviz.ui.exactness.place import Place
 from specviz.ui.markup import code, markdown
 
 
 def card(place: Place) -> None:
     with st.container(border=True, key="card-proof"):
-        st.markdown("## Why it is exact: five lines, with these numbers", anchors=False)
+        words.title("Why it is exact: five lines, with these numbers")
         with st.container(horizontal=True, vertical_alignment="bottom"):
             column = st.selectbox(
                 "For the token x",
@@ -26,7 +27,9 @@ def card(place: Place) -> None:
             )
             st.markdown(f"{markdown(given, place.show)} and β = {number(found.beta, 4)}", width="content")
         for i, line in enumerate(found.lines, 1):
-            st.markdown(f"**{i}** {line.why}  \n{code(line.claim)}  \n{code(line.numbers)}")
+            said, shown = st.columns([1, 1.7], gap="small")
+            said.markdown(f"**{i}** {line.why}")
+            shown.markdown(f"{code(line.claim)}  \n{code(line.numbers)}")
         left, right = st.columns(2, gap="medium")
         with left:
             st.markdown("**Why the correction must not come from p**")
