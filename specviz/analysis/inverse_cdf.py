@@ -2,14 +2,12 @@
 
 import numpy as np
 
-BUCKETS = 1 << 16
-
 
 class InverseCdf:
     """Draws by inverting the cumulative weights, heaviest token first.
 
-    A guide table says for each of 65,536 equal pieces of [0, 1) which tokens begin and end it. Most
-    pieces hold one token; only the draws in the others are searched for.
+    A guide table says for equal pieces of [0, 1), at least four for each token, which tokens begin and
+    end them. Most pieces hold one token; only the draws in the others are searched for.
 
     Args:
         weights: (V,) nonnegative float64, not all zero, not necessarily normalised.
@@ -29,9 +27,10 @@ class InverseCdf:
         self.ids = order[: np.count_nonzero(weights)].astype(np.int32)
         self._total = total
         self._ends = np.cumsum(weights[self.ids])
-        starts = np.arange(BUCKETS) / BUCKETS
+        self._pieces = 1 << (len(weights).bit_length() + 2)  # a power of two, so that no product is rounded
+        starts = np.arange(self._pieces) / self._pieces
         self._first = self._search(starts)
-        self._mixed = self._first != self._search(np.nextafter(starts + 1 / BUCKETS, 0.0))
+        self._mixed = self._first != self._search(np.nextafter(starts + 1 / self._pieces, 0.0))
 
     def _search(self, u: np.ndarray) -> np.ndarray:
         ranks = np.searchsorted(self._ends, u * self._total, side="right")
@@ -40,9 +39,9 @@ class InverseCdf:
 
     def ranks(self, u: np.ndarray) -> np.ndarray:
         """(N,) int32 places in `ids` of the tokens at the uniforms u (N,), each in [0, 1)."""
-        buckets = (u * BUCKETS).astype(np.int32)
-        ranks = self._first.take(buckets)
-        mixed = np.flatnonzero(self._mixed.take(buckets))
+        pieces = (u * self._pieces).astype(np.int32)
+        ranks = self._first.take(pieces)
+        mixed = np.flatnonzero(self._mixed.take(pieces))
         ranks[mixed] = self._search(u.take(mixed))
         return ranks
 

@@ -12,7 +12,7 @@ from specviz.analysis.noise import Noise, honest_noise
 from specviz.decoding.faults import EXACT, Fault, Hand, Rule, Spot, output
 from specviz.decoding.randomness import heaviest
 
-BATCH = 1 << 16  # the arrays of a batch stay in the processor's cache
+BATCH = 1 << 17  # the arrays of a batch stay in the processor's cache
 
 
 class Draws:
