@@ -23,6 +23,7 @@ from specviz.decoding.faults.variations import correction_p
 from specviz.decoding.trace import Table
 from specviz.recipe import Recipe
 from specviz.ui import exactness_charts as charts
+from specviz.ui import exactness_lines as lines
 from specviz.ui import pairs, session
 from specviz.ui.exactness import sampling, work
 from specviz.ui.exactness.place import Place, obtain
@@ -383,10 +384,10 @@ def test_the_band_is_drawn_where_honest_runs_fall(place):
 
 def test_the_evidence_line_starts_at_one():
     test = leak_test([traces.load("story")])
-    line = charts.evidence(test).data[0]
+    line = lines.evidence(test).data[0]
     assert line.y[0] == 1.0
     assert len(line.y) == test.tokens + 1
-    assert "48 tokens" in charts.describe_evidence(test)
+    assert "48 tokens" in lines.describe_evidence(test)
 
 
 def test_the_proof_is_that_of_the_chosen_token(place):

@@ -11,7 +11,7 @@ from specviz.analysis.cache_check import CacheCheck, check_caches
 from specviz.analysis.prose import count
 from specviz.decoding.run import DecodingRun
 from specviz.recipe import EXACT, Recipe
-from specviz.ui import exactness_charts as charts
+from specviz.ui import exactness_lines as charts
 from specviz.ui import pairs
 from specviz.ui.charts import CONFIG
 from specviz.ui.exactness import choice, words, work

@@ -11,7 +11,7 @@ from specviz.analysis.rejudge import NotRecorded, rejudge
 from specviz.decoding.faults import FAULTS, Fault
 from specviz.decoding.trace import Round, Trace
 from specviz.decoding.verify import VerifyError
-from specviz.ui import exactness_charts as charts
+from specviz.ui import exactness_lines as charts
 from specviz.ui import session
 from specviz.ui.charts import CONFIG
 from specviz.ui.exactness import choice, words
