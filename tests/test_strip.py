@@ -219,3 +219,16 @@ def test_no_proposal_counts_as_nothing_accepted():
     assert strip.mean() == pytest.approx(0.3)
     assert strip.coverage == 0.5
     assert formula_tokens(strip, 1) == pytest.approx(1.3)
+
+
+@pytest.mark.pair
+def test_the_built_in_target_has_a_strip_for_every_drafter(built_in_pair):
+    tokens = built_in_pair.encode("The capital of France is Paris, and the", False)
+    found = by_kind(measure(built_in_pair, tokens, first=2))
+    assert set(found) == set(KINDS)
+    p = law(built_in_pair.target, tokens[:-1], SamplingConfig())
+    q = law(built_in_pair.draft, tokens[:-1], SamplingConfig())
+    assert found["model"].first[-1] == pytest.approx(np.minimum(p, q).sum(), abs=1e-4)
+    for kind in ("model", "medusa", "eagle"):
+        assert 0.0 < found[kind].outside.mean() < 1.0
+    assert not found["early-exit"].outside.any()

@@ -73,8 +73,10 @@ def rates_by_position(rates: Mapping[str, Sequence[float]], name: Name) -> go.Fi
         }
         for i, values in enumerate(rates.values())
     ]
-    layout = _panels([name(kind) for kind in rates], {"range": [0.0, 1.12], "tickformat": ".0%"}, places, 220)
-    return figure(traces, {**layout, "showlegend": False})
+    top = 1.2 * max((value for values in rates.values() for value in values), default=0.0)
+    scale = {"range": [0.0, max(0.3, top)], "tickformat": ".0%"}
+    layout = _panels([name(kind) for kind in rates], scale, places, 190)
+    return figure(traces, {**layout, "showlegend": False, "margin": {**layout["margin"], "t": 22}})
 
 
 def _axes(i: int) -> dict:
@@ -115,6 +117,7 @@ def _panels(titles: Sequence[str], y: dict, ticks: list[int], height: int) -> di
             {
                 "x": start + (width - GAP) / 2,
                 "xref": "paper",
+                "xanchor": "center",
                 "y": 1.0,
                 "yref": "paper",
                 "yanchor": "bottom",

@@ -48,7 +48,7 @@ KINDS = (
         "A second, smaller language model writes K tokens one after another. The one shipped for the "
         "built-in target has a tenth of its layers, and shares its embedding.",
         "Its own softmax over its vocabulary, after its own sampling controls.",
-        "Everyday text that both models know: q comes close to p nearly everywhere.",
+        "Everyday text that both models know, even where nothing repeats.",
         "It has passes of its own to pay for: K drafts are K passes before the target's one.",
         (STORY, FACT),
     ),
