@@ -8,6 +8,7 @@ import numpy as np
 
 from specviz.analysis.arithmetic import TOLERANCE
 from specviz.analysis.cache_check import checked
+from specviz.analysis.chi_square import ALARM_IN_SERIES
 from specviz.analysis.end_to_end import EndToEnd
 from specviz.analysis.martingale import leak_test
 from specviz.analysis.metrics import Metrics, metrics
@@ -171,7 +172,7 @@ def _by_continuations(
     while True:
         test.advance(min(goal, most) - test.done)
         check = test.check()
-        if check.impossible or not check.test.ok:
+        if check.impossible or check.test.p_value < ALARM_IN_SERIES:
             return Caught("end to end", test.done, test.done)
         if test.done >= most:
             return Caught("end to end", None, test.done)

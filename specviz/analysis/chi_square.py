@@ -7,8 +7,11 @@ import numpy as np
 
 # Below this expected count a bin's statistic is no longer nearly chi-square distributed.
 EXPECTED = 5.0
-# A check raises the alarm below this p-value: an honest engine does so once in a thousand looks.
+# A check raises the alarm below this p-value: an honest engine does so about once in a thousand looks
+# (up to twice as often, as small expected counts give the statistic a heavier tail than chi-square).
 ALARM = 0.001
+# Looked at again and again, up to twenty times, it should still be about once in a thousand.
+ALARM_IN_SERIES = ALARM / 20
 MOST_DRAWS = 10**12
 
 

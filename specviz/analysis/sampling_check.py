@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from specviz.analysis.arithmetic import TOLERANCE
-from specviz.analysis.chi_square import ALARM, ChiSquare, draws_needed, goodness_of_fit
+from specviz.analysis.chi_square import ALARM_IN_SERIES, ChiSquare, draws_needed, goodness_of_fit
 from specviz.analysis.inverse_cdf import InverseCdf
 from specviz.analysis.noise import Noise, honest_noise
 from specviz.decoding.faults import EXACT, Fault, Hand, Rule, Spot, output
@@ -277,6 +277,7 @@ def draws_until_caught(
     while True:
         test.add(min(goal, most) - test.draws.total)
         found = goodness_of_fit(test.draws.counts, spot.p)
-        if found.p_value < ALARM or test.draws.total >= most:
-            return (test.draws.total if found.p_value < ALARM else None), test.check()
+        caught = found.p_value < ALARM_IN_SERIES
+        if caught or test.draws.total >= most:
+            return (test.draws.total if caught else None), test.check()
         goal *= 2
