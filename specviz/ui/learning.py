@@ -23,6 +23,7 @@ RELATED = {
     "residual": ("pages/exactness.py", "Check it over the whole vocabulary"),
     "exact-lossy-heuristic": ("pages/exactness.py", "The fault gallery"),
     "two-surfaces": ("pages/exactness.py", "The checks of both surfaces"),
+    "drafters": ("pages/drafters.py", "Compare them on the same text"),
 }
 WIDE = ("two-surfaces", "who-does-what", "drafters")  # tables need the room
 
