@@ -89,6 +89,7 @@ def _list(place: Place, job: Measuring) -> None:
     chosen = choice.family(choice.fault().name)
     for kind, (heading, badge) in GROUPS.items():
         names = [f.name for f in FAULTS.values() if f.kind == kind]
+        labels = {name: _line(place, FAULTS[name], job) for name in names}
         key = f"_faults_{kind}"
         st.session_state[key] = chosen if chosen in names else None
         st.markdown(f"**{heading}** {words.badge(badge)}")
@@ -96,7 +97,7 @@ def _list(place: Place, job: Measuring) -> None:
             heading,
             names,
             index=None,
-            format_func=lambda name: _line(place, FAULTS[name], job),
+            format_func=labels.__getitem__,
             key=key,
             on_change=_choose,
             args=(key,),
