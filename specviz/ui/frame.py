@@ -12,6 +12,13 @@ ENTERED = "_entered"
 # Streamlit leaves broad margins even in its wide layout; the timeline needs the room.
 STYLE = """
 .stMainBlockContainer { padding: 3.6rem clamp(0.8rem, 2.2vw, 2.5rem) 3rem; }
+/* Streamlit's captions are too pale to read for many. */
+[data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] p {
+  color: light-dark(#5b6270, #a9b2bd) !important;
+  opacity: 1 !important;
+}
+/* No blue gives white text and text on a dark page enough contrast at once. */
+button[kind="primary"] { color: light-dark(#ffffff, #0b0e13) !important; }
 @media (max-width: 1100px) {
   .st-key-stage > * > .stHorizontalBlock { flex-wrap: wrap; }
   .st-key-stage > * > .stHorizontalBlock > .stColumn { min-width: 100%; }

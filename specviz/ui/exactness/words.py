@@ -15,7 +15,6 @@ STYLE = """
   font-size: 0.85rem; letter-spacing: 0.05em; text-transform: uppercase; font-weight: 600;
   opacity: 0.72; padding: 0 0 0.45rem;
 }
-.stMainBlockContainer [class*="st-key-card-"] [data-testid="stCaptionContainer"] { opacity: 0.76; }
 .st-key-faults .stRadio, .st-key-faults .stElementContainer, .st-key-faults [role="radiogroup"],
 .st-key-faults [role="radiogroup"] > div, .st-key-faults label, .st-key-faults label .stMarkdown,
 .st-key-faults label [data-testid="stMarkdownContainer"] { width: 100%; }
