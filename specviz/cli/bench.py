@@ -11,7 +11,7 @@ import time
 import tracemalloc
 from statistics import median
 
-from specviz.cli import options
+from specviz.cli import bench_pages, options
 from specviz.recipe import Recipe
 
 
@@ -121,4 +121,10 @@ def memory(args: argparse.Namespace) -> dict[str, str]:
     }
 
 
-BENCHMARKS = {"engine": engine, "load": load, "memory": memory}
+BENCHMARKS = {
+    "engine": engine,
+    "load": load,
+    "memory": memory,
+    "first-page": bench_pages.first_page,
+    "click": bench_pages.click,
+}
