@@ -5,7 +5,7 @@ cut all run. Only passes of the models over texts seen before are looked up, so 
 continuations are affordable. A few are run again without any look-up and have to give the same tokens.
 """
 
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import fsum
@@ -25,6 +25,7 @@ from specviz.decoding.trace import Position
 from specviz.decoding.verify import Verdict
 
 LONGEST = 4
+CHUNK = 1000  # continuations that are lost if a call is interrupted
 RECENT = 128  # distributions kept beside the logits
 SHOWN = 12
 
@@ -193,8 +194,8 @@ class EndToEnd:
         self.lookups = not make_drafter(drafter, pair, draft_sampling or self.sampling).wants_features
         self._memory = LookupPair(pair, self.prompt)
         self._remembered = RememberedLaws()
-        # Runs wait for passes together. A run that starts again needs all its rows at hand: each of at
-        # most `length` rounds looks at one row for every token still to come.
+        # So many runs wait for passes together. One that starts again needs all its rows at hand: each of
+        # at most `length` rounds looks at one row for every token still to come.
         self._together = max(1, self._memory.target.capacity // (length * (length + 1) // 2 + 1))
         self._recent: OrderedDict[Text, np.ndarray] = OrderedDict()  # distributions of the target
         self._exact: dict[Text, float] = {}  # probability of every continuation that came out
@@ -211,7 +212,7 @@ class EndToEnd:
         """Make n more continuations."""
         goal = self.done + n
         while self.done < goal:
-            runs = self._finished(range(self.done, min(self.done + self._together, goal)))
+            runs = self._finished(range(self.done, min(self.done + CHUNK, goal)))
             outcomes = [run.output for run in runs]
             self._weigh({tokens for tokens in outcomes if tokens not in self._exact})
             self._outcomes += outcomes
@@ -229,18 +230,21 @@ class EndToEnd:
         again: a run is determined by its seed, so nothing is drawn twice."""
         pair: Any = self._memory if self.lookups else self.pair
         done: dict[int, _Run] = {}
-        waiting = list(indices)
+        waiting = deque(indices)
         while waiting:
+            stuck: list[int] = []
             missing: dict[RememberingModel, list[Text]] = {}
-            for i in waiting:
+            while waiting and len(stuck) < self._together:
+                index = waiting.popleft()
                 try:
-                    done[i] = self._run(pair, i)
+                    done[index] = self._run(pair, index)
                 except NotLookedUp as found:
                     missing.setdefault(found.model, []).extend(found.texts)
+                    stuck.append(index)
             for model, texts in missing.items():
                 model.learn(texts)
-            waiting = [i for i in waiting if i not in done]
-        return [done[i] for i in sorted(done)]
+            waiting.extendleft(reversed(stuck))
+        return [done[index] for index in sorted(done)]
 
     def _run(self, pair: Pair, index: int) -> "_Run":
         settings = {**self._settings, "seed": self.seed + index}

@@ -22,7 +22,7 @@ from specviz.decoding.sampling import Effective
 from specviz.models.language_model import TransformersModel
 
 STORE_BYTES = 384 * 2**20  # of logits a model
-RECENT = 256  # effective distributions a model
+RECENT = 128  # effective distributions: blocks of the target, rows of the draft
 BATCH_TOKENS = 2048  # cached and fed positions in one pass over many texts
 
 Text = tuple[int, ...]
@@ -79,7 +79,7 @@ class RememberingModel:
     def __init__(self, model: LanguageModel, vocab_size: int, prompt: Sequence[int]) -> None:
         self._model = model
         self._prompt = tuple(prompt)
-        self._cache: Cache | None = None  # holds the prompt but its last token
+        self._cache: Cache | None = None  # holds the prompt
         self._store: OrderedDict[Text, np.ndarray] = OrderedDict()
         self.capacity = max(64, STORE_BYTES // (4 * vocab_size))
         self.passes = self.rows = self.lookups = 0
@@ -136,20 +136,20 @@ class RememberingModel:
 
     def _learn(self, texts: list[Text]) -> None:
         """One pass for texts of one length."""
-        held = len(self._prompt) - 1
-        shared = all(len(t) > held and t[:held] == self._prompt[:held] for t in texts)
+        held = len(self._prompt)
+        shared = all(len(t) > held and t[:held] == self._prompt for t in texts)
         self.passes += 1
         self.rows += len(texts)
-        if shared and len(texts) > 1 and held:
+        if shared and len(texts) > 1:
             endings = [t[held:] for t in texts]
             rows = self._model.after_each(endings, self._prompt_cache())  # type: ignore[attr-defined]
-        elif shared and held:
+        elif shared:
             cache = self._prompt_cache()
             try:
                 rows = np.concatenate([self._model.forward(t[held:], cache, 1).logits for t in texts])
             finally:
                 caches.keep(cache, held)
-        else:  # an odd text, such as a faulty cache leaves
+        else:  # the prompt alone, or an odd text such as a faulty cache leaves
             rows = np.concatenate([self._model.forward(t, self._model.new_cache(), 1).logits for t in texts])
         for text, row in zip(texts, rows, strict=True):
             # The rows of one pass share an array, which would stay as long as any of them.
@@ -160,18 +160,18 @@ class RememberingModel:
     def _prompt_cache(self) -> Cache:
         if self._cache is None:
             self._cache = self._model.new_cache()
-            self._model.forward(self._prompt[:-1], self._cache, 1)
+            self._model.forward(self._prompt, self._cache, 1)
         return self._cache
 
 
 class RememberedLaws:
-    """The effective distributions of looked-up rows, so that controls and softmax run once a row.
+    """The effective distributions of looked-up rows, so that controls and softmax run once a block.
 
     For runs with the same controls only, and not for repetition penalties, which look at the text.
     """
 
     def __init__(self) -> None:
-        self._target: OrderedDict[Text, Effective] = OrderedDict()
+        self._target: OrderedDict[tuple[Text, ...], Effective] = OrderedDict()
         self._draft: OrderedDict[int, tuple[np.ndarray, Effective]] = OrderedDict()
 
     def attach(self, run: DecodingRun) -> None:
@@ -192,20 +192,10 @@ class RememberedLaws:
         proposal: Proposal,
     ) -> Effective:
         assert isinstance(output, RememberedOutput)
-        if any(text not in self._target for text in output.texts):
-            computed = compute(number, output, proposal)
-            for row, text in enumerate(output.texts):
-                _keep(self._target, text, _rows(computed, slice(row, row + 1)))
-            return computed
-        known = [self._target[text] for text in output.texts]
-        for text in output.texts:
-            self._target.move_to_end(text)
-        removed = [row.removed for row in known if row.removed is not None]
-        return Effective(
-            np.concatenate([row.probs for row in known]),
-            np.concatenate(removed) if removed else None,
-            np.concatenate([row.logsumexp for row in known]),
-        )
+        if output.texts not in self._target:
+            _keep(self._target, output.texts, compute(number, output, proposal))
+        self._target.move_to_end(output.texts)
+        return self._target[output.texts]
 
     def drafted(self, logits: np.ndarray, compute: Callable[[np.ndarray], Effective]) -> Effective:
         """q of a draft row whose logits (1, V) are those of a remembering model."""
@@ -224,11 +214,6 @@ class _RememberingBlock(Block):
 
     def effective(self, logits: np.ndarray) -> Effective:
         return self._laws.drafted(logits, super().effective)
-
-
-def _rows(effective: Effective, rows: slice) -> Effective:
-    removed = None if effective.removed is None else effective.removed[rows].copy()
-    return Effective(effective.probs[rows].copy(), removed, effective.logsumexp[rows].copy())
 
 
 def _keep(memory: OrderedDict, key: Any, value: Any) -> None:
