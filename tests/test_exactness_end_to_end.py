@@ -48,7 +48,37 @@ def test_the_bars_are_the_exact_joint_law():
     for column in ("law", "share", "plain"):
         assert sum(getattr(b, column) for b in check.bars) == pytest.approx(1.0)
     assert sum(b.inside for b in check.bars) >= 17
-    assert check.test.bins == sum(mass * 2000 >= 5 for mass in law.values()) + 1
+    assert check.test.bins > sum(mass * 2000 >= 5 for mass in law.values())  # and for beginnings
+
+
+@pytest.mark.parametrize("smallest", [0.001, 0.02, 0.1, 0.9])
+@pytest.mark.parametrize("eos", [[], [2]])
+def test_cells_are_a_partition_with_the_right_masses(smallest, eos):
+    pair = table_pair(4, seed=5, eos=eos)
+    test = EndToEnd(pair, PROMPT, length=3)
+    cells = test._law.cells(smallest)
+    exact = {}
+    for tokens, mass in joint_law(pair.target, PROMPT, 3).items():
+        end = next((i + 1 for i, t in enumerate(tokens) if t in eos), 3)
+        exact[tokens[:end]] = exact.get(tokens[:end], 0.0) + mass
+    summed = dict.fromkeys(cells.masses, 0.0)
+    for tokens, mass in exact.items():
+        summed[cells.of(tokens)] += mass
+        assert test._law.probability(tokens) == pytest.approx(mass)
+        assert (tokens in cells.whole) == (mass >= smallest)
+    assert summed == pytest.approx(cells.masses, abs=1e-12)
+    sampled = test._law.sample(cells, 50_000, np.random.default_rng(1))
+    assert sum(sampled.values()) == 50_000
+    for cell, mass in summed.items():
+        assert sampled[cell] / 50_000 == pytest.approx(mass, abs=0.01)
+
+
+def test_beginnings_are_tested_where_whole_continuations_are_rare():
+    pair = TablePair(TableModel(40, salt=1), TableModel(40, salt=2))
+    check = worked(200, pair=pair).check()
+    assert [b.tokens for b in check.bars] == [None]  # not one is expected five times
+    assert check.test.degrees > 5 and check.ok
+    assert not worked(200, pair=pair, fault=FAULTS["always-accept"]).check().ok
 
 
 def test_what_is_seen_is_weighed_by_teacher_forcing():

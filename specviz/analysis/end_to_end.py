@@ -5,7 +5,7 @@ cut all run. Only passes of the models over texts seen before are looked up, so 
 continuations are affordable. A few are run again without any look-up and have to give the same tokens.
 """
 
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import fsum
@@ -14,19 +14,19 @@ from typing import Any
 import numpy as np
 
 from specviz.analysis.chi_square import EXPECTED, ChiSquare, goodness_of_fit, same_law
+from specviz.analysis.joint_law import JointLaw
 from specviz.analysis.lookup import LookupPair, NotLookedUp, RememberedLaws, RememberingModel, Text
 from specviz.decoding.drafters import Proposal, make_drafter
 from specviz.decoding.faults import Fault
 from specviz.decoding.protocols import ModelOutput, Pair
 from specviz.decoding.randomness import RoundRandomness
 from specviz.decoding.run import DecodingRun
-from specviz.decoding.sampling import Effective, SamplingConfig, effective_probs
+from specviz.decoding.sampling import Effective, SamplingConfig
 from specviz.decoding.trace import Position
 from specviz.decoding.verify import Verdict
 
 LONGEST = 4
 CHUNK = 1000  # continuations that are lost if a call is interrupted
-RECENT = 128  # distributions kept beside the logits
 SHOWN = 12
 
 
@@ -84,7 +84,7 @@ class EndToEndCheck:
         seen_mass: what the target gives to all of those together.
         impossible: how many came out that the target excludes.
         test: chi-square against the exact joint law. Continuations expected at least 5 times are bins of
-            their own; which these are follows from the law alone.
+            their own, the others share one for every beginning that is; all this follows from the law.
         plain_test: chi-square against as many texts sampled from the target alone.
         controls: those run again without look-ups.
         drafted, accepted: draft tokens in all runs.
@@ -197,8 +197,7 @@ class EndToEnd:
         # So many runs wait for passes together. One that starts again needs all its rows at hand: each of
         # at most `length` rounds looks at one row for every token still to come.
         self._together = max(1, self._memory.target.capacity // (length * (length + 1) // 2 + 1))
-        self._recent: OrderedDict[Text, np.ndarray] = OrderedDict()  # distributions of the target
-        self._exact: dict[Text, float] = {}  # probability of every continuation that came out
+        self._law = JointLaw(self._memory.target, pair, self.prompt, self.sampling, length)
         self._outcomes: list[Text] = []  # in the order of the seeds
         self._controls: list[Control] = []
         self.drafted = self.accepted = 0
@@ -214,7 +213,7 @@ class EndToEnd:
         while self.done < goal:
             runs = self._finished(range(self.done, min(self.done + CHUNK, goal)))
             outcomes = [run.output for run in runs]
-            self._weigh({tokens for tokens in outcomes if tokens not in self._exact})
+            self._law.weigh(outcomes)
             self._outcomes += outcomes
             self.drafted += sum(run.drafted for run in runs)
             self.accepted += sum(run.accepted for run in runs)
@@ -278,97 +277,36 @@ class EndToEnd:
         from scipy.stats import binom
 
         n = self.done
-        counts = Counter(self._outcomes)
-        law = self._likely(EXPECTED / n)
-        order = sorted(law, key=lambda tokens: -law[tokens])
-        plain = self._plain_sample(law)
-        masses = np.array([*(law[t] for t in order), max(0.0, 1.0 - sum(law.values()))])
-        ours = np.array([*(counts[t] for t in order), 0])
-        theirs = np.array([*(plain[t] for t in order), 0])
-        ours[-1], theirs[-1] = n - ours.sum(), n - theirs.sum()
-        impossible = sum(counts[t] for t, mass in self._exact.items() if mass == 0.0)
+        cells = self._law.cells(EXPECTED / n)
+        law = cells.masses
+        drawn = Counter(cells.of(tokens) for tokens in self._outcomes)
+        sampled = self._law.sample(cells, n, np.random.default_rng([self.seed, n]))
+        whole = sorted(cells.whole, key=lambda tokens: -cells.whole[tokens])
+        order = [*whole, *cells.others]
+        masses = np.array([law[cell] for cell in order])
+        ours, plain = (np.array([counts[cell] for cell in order]) for counts in (drawn, sampled))
+        seen = {tokens: self._law.probability(tokens) for tokens in set(self._outcomes)}
 
         def bar(tokens: Text | None, columns: slice) -> SequenceBar:
             mass = float(masses[columns].sum())
             low, high = binom.ppf([0.025, 0.975], n, min(1.0, mass)) / n
-            shares = (float(c[columns].sum() / n) for c in (ours, theirs))
-            return SequenceBar(tokens, mass, next(shares), float(low), float(high), next(shares))
+            share, other = (float(counts[columns].sum() / n) for counts in (ours, plain))
+            return SequenceBar(tokens, mass, share, float(low), float(high), other)
 
-        bars = [bar(t, slice(i, i + 1)) for i, t in enumerate(order[:shown])]
+        bars = [bar(tokens, slice(i, i + 1)) for i, tokens in enumerate(whole[:shown])]
         models = [self._memory.target, self._memory.draft]
         return EndToEndCheck(
             continuations=n,
             length=self.length,
             bars=(*bars, bar(None, slice(len(bars), None))),
-            distinct=len(counts),
-            seen_mass=min(1.0, fsum(self._exact.values())),
-            impossible=impossible,
+            distinct=len(seen),
+            seen_mass=min(1.0, fsum(seen.values())),
+            impossible=sum(seen[tokens] == 0.0 for tokens in self._outcomes),
             test=goodness_of_fit(ours, masses / masses.sum()),
-            plain_test=same_law(ours, theirs),
+            plain_test=same_law(ours, plain),
             controls=tuple(self._controls),
             drafted=self.drafted,
             accepted=self.accepted,
             rows_computed=sum(m.rows for m in models if m),
             rows_looked_up=sum(m.lookups for m in models if m),
         )
-
-    def _likely(self, smallest: float) -> dict[Text, float]:
-        """Every continuation with at least this probability under the target, by teacher forcing."""
-        found: dict[Text, float] = {}
-        level: dict[Text, float] = {(): 1.0}
-        for depth in range(1, self.length + 1):
-            self._memory.target.learn((*self.prompt, *prefix) for prefix in level)
-            following: dict[Text, float] = {}
-            for prefix, mass in level.items():
-                probs = self._law(prefix)
-                for token in np.flatnonzero(probs * mass >= smallest).tolist():
-                    tokens, product = (*prefix, token), mass * float(probs[token])
-                    ends = depth == self.length or token in self.pair.eos_ids
-                    (found if ends else following)[tokens] = product
-            level = following
-        return found
-
-    def _law(self, prefix: Text) -> np.ndarray:
-        """(V,) the target's effective distribution behind the prompt and `prefix`."""
-        if prefix in self._recent:
-            self._recent.move_to_end(prefix)
-            return self._recent[prefix]
-        text = (*self.prompt, *prefix)
-        logits = self._memory.target.row(text)
-        law = effective_probs(logits[None], [text], self.sampling, self.pair.target.available).probs[0]
-        self._recent[prefix] = law
-        if len(self._recent) > RECENT:
-            self._recent.popitem(last=False)
-        return law
-
-    def _weigh(self, outcomes: Iterable[Text]) -> None:
-        """Note the exact probability of continuations by teacher forcing.
-
-        It is 0 for one that goes on behind an end-of-text token.
-        """
-        outcomes = sorted(outcomes)  # neighbours share prefixes
-        self._memory.target.learn((*self.prompt, *t[:i]) for t in outcomes for i in range(len(t)))
-        for tokens in outcomes:
-            ended = any(token in self.pair.eos_ids for token in tokens[:-1])
-            mass = 0.0 if ended else 1.0
-            for i, token in enumerate(tokens):
-                mass *= float(self._law(tokens[:i])[token]) if mass else 0.0
-            self._exact[tokens] = mass
-
-    def _plain_sample(self, law: dict[Text, float]) -> Counter[Text]:
-        """Counts of the continuations in `law` among as many texts drawn from the target alone.
-
-        Token by token, all texts with one prefix at once. Texts that can no longer become one of those
-        continuations are not followed.
-        """
-        rng = np.random.default_rng([self.seed, self.done])
-        inner = {tokens[:i] for tokens in law for i in range(len(tokens))}
-        counts: Counter[Text] = Counter({(): self.done})
-        for prefix in sorted(inner, key=len):
-            if counts[prefix]:
-                drawn = rng.multinomial(counts[prefix], self._law(prefix))
-                for token in np.flatnonzero(drawn).tolist():
-                    tokens = (*prefix, token)
-                    if tokens in law or tokens in inner:
-                        counts[tokens] = int(drawn[token])
-        return counts
