@@ -8,6 +8,7 @@ from branching import enumerate_law
 from tables import TableModel, TablePair, joint_law, table_pair, total_variation
 
 from specviz.analysis.metrics import metrics
+from specviz.analysis.rejudge import rejudge
 from specviz.analysis.rows import recompute
 from specviz.decoding.faults import (
     EXACT,
@@ -21,7 +22,7 @@ from specviz.decoding.faults import (
     top_p_set,
 )
 from specviz.decoding.faults.variations import RESEEDED
-from specviz.decoding.randomness import SeededRandomness
+from specviz.decoding.randomness import SeededRandomness, inverse_cdf
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
 from specviz.decoding.verify import verify_block
@@ -426,3 +427,42 @@ def test_the_rule_of_the_gallery_is_the_engines_rule_draw_by_draw():
 def test_hands_are_dealt_as_the_engine_would():
     hand = GOLDEN.hand
     assert isinstance(hand, Hand) and hand.drawn is hand.q
+
+
+class Replayed:
+    """The recorded uniforms of a round, over full rows."""
+
+    def __init__(self, round):
+        self.round = round
+
+    def accept(self, row, p, q):
+        return self.accept_u(row) * q < p
+
+    def correct(self, weights):
+        return inverse_cdf(weights, self.round.correct_u)
+
+    def draft_u(self, row):
+        return self.round.positions[row].draft_u
+
+    def accept_u(self, row):
+        return self.round.positions[row].u
+
+
+@pytest.mark.parametrize("name", [n for n, f in FAULTS.items() if f.rejudge])
+def test_what_a_trace_can_be_judged_again_by_agrees_with_full_rows(name):
+    pair = table_pair(60, seed=3)
+    run = DecodingRun(pair, PROMPT, k=3, max_new_tokens=60, seed=5)
+    list(run)
+    known = 0
+    for round in run.rounds:
+        rows = recompute(pair, run.trace(), round.number).rows
+        full = FAULTS[name].verifier(
+            rows.target_probs, rows.draft_probs, list(round.draft_tokens), Replayed(round)
+        )
+        again = rejudge(round, FAULTS[name].verifier)
+        assert again.accepted == full.accepted and again.outcome == full.outcome
+        if again.token is not None:
+            assert again.token == full.token
+            known += 1
+    # A correction without the refused token is drawn from weights that the trace does not hold.
+    assert known > 5 or name == "accept-on-match"
