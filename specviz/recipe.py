@@ -57,8 +57,8 @@ class Recipe:
     draft_top_p: float = 1.0
     draft_min_p: float = 0.0
     draft_penalty: float = 1.0
-    seed: int = 0
-    max_tokens: int = 48
+    seed: int = 8
+    max_tokens: int = 24
     stop: str = ""
     target: str = BUILT_IN
     draft: str = ""

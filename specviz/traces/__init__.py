@@ -100,7 +100,7 @@ RECORDINGS = (
         "perfect",
         "A perfect round",
         "All four drafts are accepted, and the target's last row gives a fifth token for free.",
-        Recipe(prompt="What is the capital of France?", chat=True),
+        Recipe(prompt="What is the capital of France?", chat=True, seed=0),
     ),
 )
 
