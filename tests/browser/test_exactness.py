@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from specviz import traces
+from specviz.ui.text import visible
+
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60_000
 
@@ -23,7 +26,9 @@ def test_a_cold_link_shows_the_position_and_the_fault_it_names(serve, open_page)
     page.get_by_text("control: ratio upside down").wait_for(timeout=PATIENCE)
     page.get_by_text("✓ agrees with p").first.wait_for()
     page.get_by_text("✗ caught").first.wait_for()
-    page.get_by_text("␣invited").first.wait_for()  # the text before position 1 of round 2
+    story = traces.load("story")
+    before = visible(story.tokens[story.rounds[0].committed[-1]])  # the text before position 1 of round 2
+    page.get_by_text(before).first.wait_for()
     assert page.get_by_role("radio", name="Ratio upside down").is_checked()
 
 
