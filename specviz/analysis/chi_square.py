@@ -37,6 +37,11 @@ class ChiSquare:
     def ok(self) -> bool:
         return self.p_value >= ALARM
 
+    @property
+    def p_words(self) -> str:
+        """The p-value for a sentence; below 1e-12 its digits mean nothing."""
+        return f"{self.p_value:.2g}" if self.p_value >= 1e-12 else "below 1e-12"
+
 
 def merge(law: np.ndarray, n: float) -> np.ndarray:
     """(V,) bin of every outcome. Those with an expected count of 5 or more keep a bin of their own, the

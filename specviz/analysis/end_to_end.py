@@ -125,8 +125,8 @@ class EndToEndCheck:
             verdict = "agrees with" if self.test.ok else "contradicts"
             text += (
                 f"chi-square {self.test.statistic:.1f} on {self.test.degrees} degrees, p-value "
-                f"{self.test.p_value:.2g}, which {verdict} the target's joint law; against plain sampling "
-                f"p-value {self.plain_test.p_value:.2g}."
+                f"{self.test.p_words}, which {verdict} the target's joint law; against plain sampling "
+                f"p-value {self.plain_test.p_words}."
             )
         if self.controls:
             same = sum(control.same for control in self.controls)

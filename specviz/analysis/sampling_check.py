@@ -178,7 +178,7 @@ class SamplingCheck:
         verdict = "agrees with" if self.ok else "contradicts"
         return (
             start + f"Chi-square {self.test.statistic:.1f} on {self.test.degrees} degrees, "
-            f"p-value {self.test.p_value:.2g}: this {verdict} p."
+            f"p-value {self.test.p_words}: this {verdict} p."
         )
 
 
