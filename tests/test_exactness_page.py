@@ -387,7 +387,7 @@ def test_the_evidence_line_starts_at_one():
     line = lines.evidence(test).data[0]
     assert line.y[0] == 1.0
     assert len(line.y) == test.tokens + 1
-    assert "48 tokens" in lines.describe_evidence(test)
+    assert f"{test.tokens} tokens" in lines.describe_evidence(test)
 
 
 def test_the_proof_is_that_of_the_chosen_token(place):
