@@ -20,7 +20,7 @@ import numpy as np
 from specviz.decoding.randomness import accepts
 from specviz.decoding.record import LEADING, state_of
 from specviz.decoding.trace import Outcome, Position, Round, State, Trace
-from specviz.decoding.verify import Verdict, Verifier, residual, verify_block
+from specviz.decoding.verify import Verdict, Verifier, residual, verifier_name, verify_block
 
 Law = Literal["residual", "p", "q"]
 
@@ -76,11 +76,6 @@ class TraceRejudged:
     @property
     def accepted(self) -> int:
         return sum(r.accepted for r in self.rounds)
-
-
-def verifier_name(verifier: Verifier) -> str:
-    """The name that a round records for the rule that judged it."""
-    return "exact" if verifier is verify_block else verifier.__name__
 
 
 def rejudge(

@@ -7,6 +7,7 @@ import numpy as np
 from specviz.decoding.drafters import Proposal, make_drafter
 from specviz.decoding.faults import Spot
 from specviz.decoding.protocols import Pair
+from specviz.decoding.randomness import ChosenDrafts
 from specviz.decoding.run import Rows
 from specviz.decoding.sampling import Effective, effective_probs
 from specviz.decoding.trace import Position, Round, Trace
@@ -74,7 +75,7 @@ def recompute(pair: Pair, trace: Trace, number: int) -> Block:
     if number > 1:  # as after a round: the last committed token has been fed to nothing
         known = None if output.features is None else output.features[: len(committed) - 1]
         drafter.observe(list(committed), known)
-    proposal = drafter.propose(list(committed), round.k, _Recorded(drafts))
+    proposal = drafter.propose(list(committed), round.k, ChosenDrafts(lambda row, _: drafts[row]))
     if tuple(proposal.tokens) != drafts:
         raise RowsUnavailable(f"round {number}: the drafter proposes other tokens than it did then")
     spots = tuple(
@@ -93,30 +94,6 @@ def recompute(pair: Pair, trace: Trace, number: int) -> Block:
         for row in range(round.k)
     )
     return Block(round, output.logits, target, proposal, committed, spots)
-
-
-class _Recorded:
-    """Randomness that draws the recorded draft tokens again."""
-
-    def __init__(self, drafts: tuple[int, ...]) -> None:
-        self._drafts = drafts
-
-    def draft(self, row: int, weights: np.ndarray) -> int:
-        return self._drafts[row]
-
-    def accept(self, row: int, p: float, q: float) -> bool:
-        raise AssertionError("a drafter accepts nothing")
-
-    def correct(self, weights: np.ndarray) -> int:
-        raise AssertionError("a drafter corrects nothing")
-
-    def draft_u(self, row: int) -> None:
-        return None
-
-    accept_u = draft_u
-
-    def correct_u(self) -> None:
-        return None
 
 
 @dataclass(frozen=True, slots=True)

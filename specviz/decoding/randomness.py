@@ -8,6 +8,7 @@ The engine asks for *decisions* (draw a token, accept or not), not for uniforms.
 objects by a branching one that takes every decision both ways and adds up the probabilities.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -86,6 +87,34 @@ class SeededRound:
 
     def correct_u(self) -> float:
         return self._uniform(CORRECT, 0)
+
+
+class ChosenDrafts:
+    """Stands in for a round's draws where a drafter's tokens are chosen and nothing is judged.
+
+    Args:
+        choose: the token of a draft row, from the row (from 0) and the weights (V,).
+    """
+
+    def __init__(self, choose: Callable[[int, np.ndarray], int]) -> None:
+        self._choose = choose
+
+    def draft(self, row: int, weights: np.ndarray) -> int:
+        return self._choose(row, weights)
+
+    def accept(self, row: int, p: float, q: float) -> bool:
+        raise AssertionError("a drafter accepts nothing")
+
+    def correct(self, weights: np.ndarray) -> int:
+        raise AssertionError("a drafter corrects nothing")
+
+    def draft_u(self, row: int) -> None:
+        return None
+
+    accept_u = draft_u
+
+    def correct_u(self) -> None:
+        return None
 
 
 def accepts(u: float, p: float, q: float) -> bool:

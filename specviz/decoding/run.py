@@ -19,7 +19,7 @@ from specviz.decoding.protocols import ModelOutput, Pair
 from specviz.decoding.randomness import Randomness, RoundRandomness, SeededRandomness
 from specviz.decoding.sampling import Effective, NonFiniteLogits, SamplingConfig, effective_probs
 from specviz.decoding.trace import CacheStep, Finish, PairInfo, Position, Round, TokenText, Trace
-from specviz.decoding.verify import Verdict, Verifier, verify_block
+from specviz.decoding.verify import Verdict, Verifier, verifier_name, verify_block
 
 
 class RunError(RuntimeError):
@@ -190,7 +190,7 @@ class DecodingRun:
             residual_empty=verdict.residual_empty,
             committed=tuple(committed),
             finish=finish,
-            verifier="exact" if self.verifier is verify_block else self.verifier.__name__,
+            verifier=verifier_name(self.verifier),
             target_cache=_cache_step(target_before, target_before + len(fed), cached),
             draft_cache=None
             if draft_before is None or draft_after is None

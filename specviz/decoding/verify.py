@@ -68,6 +68,11 @@ def verify_block(
     return Verdict(len(draft_tokens), "bonus", randomness.correct(target_probs[len(draft_tokens)]))
 
 
+def verifier_name(verifier: Verifier) -> str:
+    """The name that a round records for the rule that judged it."""
+    return "exact" if verifier is verify_block else verifier.__name__
+
+
 def residual(p: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, bool]:
     """The weights max(0, p - q) (V,) in float64, not normalised, and whether rounding emptied them.
 

@@ -16,7 +16,7 @@ from specviz.decoding.cache import Cache
 from specviz.decoding.drafters import Drafter, Proposal
 from specviz.decoding.faults.spot import emittable, unfiltered
 from specviz.decoding.protocols import LanguageModel, ModelOutput, Pair
-from specviz.decoding.randomness import RoundRandomness
+from specviz.decoding.randomness import ChosenDrafts, RoundRandomness
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import Effective, SamplingConfig, effective_probs
 from specviz.decoding.trace import Finish
@@ -40,32 +40,15 @@ class WrappedDrafter:
         self.inner.observe(committed, target_features)
 
 
+def _favourite(row: int, weights: np.ndarray) -> int:
+    return int(weights.argmax())
+
+
 class ArgmaxDrafter(WrappedDrafter):
     """Takes the most likely token of every row and still reports the whole distribution as q."""
 
     def propose(self, prefix: Sequence[int], k: int, randomness: RoundRandomness) -> Proposal:
-        return replace(self.inner.propose(prefix, k, _Argmax()), drawn=False)
-
-
-class _Argmax:
-    """Randomness of a drafter that never draws."""
-
-    def draft(self, row: int, weights: np.ndarray) -> int:
-        return int(weights.argmax())
-
-    def accept(self, row: int, p: float, q: float) -> bool:
-        raise AssertionError("a drafter accepts nothing")
-
-    def correct(self, weights: np.ndarray) -> int:
-        raise AssertionError("a drafter corrects nothing")
-
-    def draft_u(self, row: int) -> None:
-        return None
-
-    accept_u = draft_u
-
-    def correct_u(self) -> None:
-        return None
+        return replace(self.inner.propose(prefix, k, ChosenDrafts(_favourite)), drawn=False)
 
 
 class MisreportingDrafter(WrappedDrafter):
