@@ -1,4 +1,4 @@
-"""Figures show the numbers of the place, and token text is data in them."""
+"""Pictures show the numbers of the place, and token text is data in them."""
 
 from functools import cache
 from itertools import pairwise
@@ -14,6 +14,7 @@ from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
 from specviz.decoding.trace import TokenText
 from specviz.ui import charts, pictures
+from specviz.ui.distributions import LABEL, distributions
 from specviz.ui.text import visible
 
 
@@ -47,101 +48,92 @@ def shower(place):
     return lambda token: visible(place.text(token))
 
 
-def strings(value):
-    """Every string in a figure."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from strings(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from strings(item)
-
-
 def test_bars_are_the_numbers_of_the_place():
     trace = trace_of()
     for place in places(trace):
-        figure = charts.distributions(place, shower(place))
+        picture = distributions(place, shower(place))
         shown, others = telling(place)
         columns = [*shown, others]
-        assert list(figure.data[0].y) == [c.p for c in columns]
+        assert [c.p for c in picture.columns] == [c.p for c in columns]
+        assert picture.alt and str(place.round.number) in picture.file
         if place.row.token is None:
-            assert len(figure.data) == 1
+            assert [kind for kind, _ in picture.legend] == ["target"]
+            assert {(c.q, c.overlap, c.residual) for c in picture.columns} == {(None, None, None)}
+            assert picture.residual_top is None
             continue
-        p, q, overlap, residual = figure.data
-        assert list(q.y) == [c.q for c in columns]
-        assert list(overlap.y) == [c.overlap for c in columns]
-        assert sum(overlap.y) == pytest.approx(place.row.beta)
-        assert list(residual.y) == [c.residual for c in columns]
-        assert len({len(bars.x) for bars in figure.data}) == 1
-        assert (p.marker.color, q.marker.color) == ("#0072B2", "#CC79A7")
-        assert number(place.row.beta) in overlap.name
+        assert [kind for kind, _ in picture.legend] == ["target", "draft", "overlap"]
+        assert [c.q for c in picture.columns] == [c.q for c in columns]
+        assert [c.overlap for c in picture.columns] == [c.overlap for c in columns]
+        assert sum(c.overlap for c in picture.columns) == pytest.approx(place.row.beta)
+        assert [c.residual for c in picture.columns] == [c.residual for c in columns]
+        assert number(place.row.beta) in picture.legend[2][1]
 
 
 def test_the_drawn_and_the_corrected_token_are_marked():
     trace = trace_of()
     place = first(trace, "rejected")
-    figure = charts.distributions(place, shower(place))
-    ticks = figure.layout.xaxis.ticktext
+    columns = distributions(place, shower(place)).columns
     shown, _ = telling(place)
     drawn = [c.token for c in shown].index(place.row.token)
     corrected = [c.token for c in shown].index(place.added)
-    assert "✗ rejected" in ticks[drawn] and "↻ corrected" in ticks[corrected]
-    colours = figure.data[3].marker.color
-    assert colours[corrected] == charts.CORRECTED
-    assert set(colours[:corrected] + colours[corrected + 1 :]) == {charts.RESIDUAL}
+    assert (columns[drawn].note, columns[drawn].kind) == ("✗ rejected", "rejected")
+    assert (columns[corrected].note, columns[corrected].kind) == ("↻ corrected", "corrected")
+    assert {c.kind for i, c in enumerate(columns) if i not in (drawn, corrected)} == {""}
 
 
 def test_filtered_tokens_are_dimmed_and_say_why():
     trace = trace_of(sampling=SamplingConfig(temperature=0.8, top_k=5))
     place = first(trace, "rejected")
-    figure = charts.distributions(place, shower(place))
+    columns = distributions(place, shower(place)).columns
     shown, _ = telling(place)
     seen = 0
-    for i, c in enumerate(shown):
+    for column, c in zip(columns, shown, strict=False):
         if c.target_removed and c.token not in (place.row.token, place.added):
-            assert (
-                charts.DIMMED in figure.layout.xaxis.ticktext[i]
-                and "top-k" in figure.layout.xaxis.ticktext[i]
-            )
+            assert (column.kind, column.note) == ("removed", "top-k")
             seen += 1
         if c.target_removed:
-            assert "p = 0: top-k took it out" in figure.data[0].hovertext[i]
+            assert "p = 0: top-k took it out" in column.hint
     assert seen
 
 
-def test_log_scale_reaches_the_smallest_bar():
-    place = first(trace_of(), "rejected")
-    axis = charts.distributions(place, shower(place), log=True).layout.yaxis
-    shown, others = telling(place)
-    smallest = min(v for c in (*shown, others) for v in (c.p, c.q) if v)
-    assert axis.type == "log" and 10 ** axis.range[0] <= smallest
+def test_both_scales_hold_every_bar():
+    for place in places(trace_of()):
+        picture = distributions(place, shower(place))
+        linear, log = picture.scales
+        shown, others = telling(place)
+        smallest = min(v for c in (*shown, others) for v in (c.p, c.q) if v)
+        assert (linear.name, linear.low, log.name, log.top) == ("linear", 0.0, "log", 1.0)
+        assert 0.0 < log.low < smallest
+        assert linear.top > max(v for c in shown for v in (c.p, c.q or 0.0))
+        for scale in (linear, log):
+            values = [value for value, _ in scale.ticks]
+            assert 2 <= len(values) <= 6 and min(values) >= scale.low and max(values) <= scale.top
 
 
 def test_bars_of_all_others_that_leave_the_scale_carry_their_number():
     place = next(p for p in places(trace_of(500)) if telling(p)[1].p > 3 * max(c.p for c in telling(p)[0]))
-    figure = charts.distributions(place, shower(place))
+    picture = distributions(place, shower(place))
     others = telling(place)[1]
-    assert figure.layout.yaxis.range[1] < others.p
-    assert any(number(others.p) in note.text for note in figure.layout.annotations)
+    assert picture.scales[0].top < others.p
+    assert picture.columns[-1].p_over == number(others.p)
+    assert not any(c.p_over or c.q_over or c.residual_over for c in picture.columns[:-1])
     small = first(trace_of(9), "rejected")
-    assert charts.distributions(small, shower(small)).layout.yaxis.range[1] > max(
-        c.p for c in small.candidates
-    )
+    picture = distributions(small, shower(small))
+    assert picture.scales[0].top > max(c.p for c in small.candidates)
+    assert not any(c.p_over or c.q_over or c.residual_over for c in picture.columns)
 
 
 def test_the_notation_swaps_the_letters():
     place = first(trace_of(), "rejected")
-    figure = charts.distributions(place, shower(place), "chen")
-    assert [bars.name for bars in figure.data[:2]] == ["target q", "draft p"]
-    assert any("max(0, q − p)" in note.text for note in figure.layout.annotations)
-    assert "target's q" in charts.describe_distributions(place, shower(place), "chen")
+    picture = distributions(place, shower(place), "chen")
+    assert [name for _, name in picture.legend[:2]] == ["target q", "draft p"]
+    assert "max(0, q − p)" in picture.residual_title
+    assert "target's q" in picture.alt
 
 
 def test_sentences_hold_the_numbers():
     place = first(trace_of(), "rejected")
-    text = charts.describe_distributions(place, shower(place))
+    text = distributions(place, shower(place)).alt
     for value in (place.row.beta, place.row.tv, place.row.residual_mass, max(c.p for c in place.candidates)):
         assert number(value) in text
     assert pictures.describe_gauge(place, place.row.u).endswith("rejected.")
@@ -181,22 +173,10 @@ def test_escaped_text_holds_nothing_that_plotly_reads(text):
     assert safe == text
 
 
-def test_hostile_tokens_stay_text_in_figures():
+def test_names_of_tokens_are_cut_and_their_hints_are_whole():
     trace = trace_of(hostile=True)
-    tags = (
-        "<b>",
-        "</b>",
-        "<br>",
-        "</span>",
-        *(f'<span style="color:{c}">' for c in charts.STATE_COLOURS.values()),
-    )
     for place in places(trace):
-        figure = charts.distributions(place, shower(place))
-        for text in strings(figure.to_plotly_json()):
-            for tag in tags:
-                text = text.replace(tag, "")
-            assert not set("<>$") & set(text), text
-
-
-def test_long_labels_are_cut():
-    assert len(charts.label("x" * 300)) == charts.LABEL
+        for column, c in zip(distributions(place, shower(place)).columns, telling(place)[0], strict=False):
+            text = visible(place.text(c.token))
+            assert column.hint[0] == text
+            assert column.name == text if len(text) <= LABEL else column.name == text[: LABEL - 1] + "…"

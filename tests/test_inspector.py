@@ -14,7 +14,7 @@ from tables import TableModel, TablePair, table_pair
 from specviz.analysis.explain import verdict
 from specviz.analysis.html_export import round_html, run_html
 from specviz.analysis.inspect import inspect_position
-from specviz.analysis.prose import name, sentence, strong
+from specviz.analysis.prose import name, plain, sentence, strong
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
 from specviz.decoding.trace import Table, TokenText
@@ -72,8 +72,19 @@ def find(trace, state, test=lambda place: True):
     raise AssertionError(f"no {state} token")
 
 
+def drawn(app):
+    """The blocks that the components draw, by component."""
+    found = [json.loads(element.proto.json) for element in app.get("bidi_component")]
+    return {data.get("key", "").removeprefix("panel-"): data["blocks"] for data in found}
+
+
 def words(app):
-    return "\n".join(element.value for element in (*app.markdown, *app.caption, *app.code))
+    """All that the panel says."""
+    told = []
+    for block in (each for content in drawn(app).values() for each in content):
+        told += [block.get("text", ""), block.get("token", ""), *block.get("lines", ())]
+        told.append("".join(text for _, text in block.get("parts", ())))
+    return "\n".join([*told, *(element.value for element in (*app.markdown, *app.caption, *app.code))])
 
 
 @pytest.mark.parametrize("state", ["accepted", "rejected", "discarded", "corrected", "bonus"])
@@ -81,13 +92,13 @@ def test_every_state_has_its_sentence_and_its_charts(state):
     trace = trace_of(table_pair(5, 2))
     place = find(trace, state)
     app = opened(trace, (place.round.number, place.position))
-    assert markdown(verdict(place), lambda token: visible(place.text(token))) in [
-        m.value for m in app.markdown
-    ]
-    assert app.get("plotly_chart")[0].proto.alt
-    pictures = [json.loads(element.proto.json) for element in app.get("bidi_component")]
-    assert len(pictures) == (1 if state == "bonus" else 2)
-    assert all(picture["alt"] for picture in pictures)
+    said = plain(verdict(place), lambda token: visible(place.text(token)))
+    content = drawn(app)
+    assert said in words(app)
+    assert content["told"][0]["state"] == state
+    pictures = [block for blocks in content.values() for block in blocks if "alt" in block]
+    assert [block["block"] for block in pictures] == ["bars", *["bands"] * (1 if state == "bonus" else 2)]
+    assert all(block["alt"] for block in pictures)
     assert len(app.slider) == (state not in ("bonus", "discarded"))
     assert f"Round {place.round.number} · position {place.position}" in words(app)
 
@@ -198,11 +209,61 @@ def test_hostile_tokens_stand_in_code_spans_only():
     v = len(HOSTILE)
     trace = trace_of(HostilePair(TableModel(v, salt=1), TableModel(v, salt=2)))
     app = opened(trace, (1, 1), **{"panel-chain": True, "panel-table": True})
+    seen = 0
     for place in every_place(app, 3):
         shown = {visible(place.text(t)) for t in (place.token, place.row.token) if t is not None}
+        ours = [
+            text
+            for block in drawn(app)["told"]
+            for kind, text in block.get("parts", ())
+            if kind not in ("token", "name")
+        ]
         for text in shown - {"\\"}:  # our own words are escaped with it
             assert all(text not in outside_code(element.value) for element in app.markdown)
             assert all(text not in element.value for element in app.caption)
+            assert all(text not in part for part in ours if len(text) > 2)
+            seen += text in drawn(app)["told"][0]["token"]
+    assert seen
+
+
+def test_what_is_told_ahead_is_what_the_panel_draws():
+    trace = trace_of()
+
+    def both():
+        import streamlit as st
+
+        from specviz.ui.inspector import inspector, tell_ahead
+
+        inspector(st.session_state.trace, *st.session_state.place, key="panel")
+        tell_ahead(
+            st.session_state.trace, st.session_state.place[0], "leviathan", key="panel", run="this run"
+        )
+
+    app = AppTest.from_function(both)
+    app.session_state.trace = trace
+    for number in (1, len(trace.rounds)):
+        round = trace.rounds[number - 1]
+        for position in range(1, round.k + 2):
+            app.session_state.place = number, position
+            app.run()
+            assert not app.exception
+            found = [json.loads(element.proto.json) for element in app.get("bidi_component")]
+            told = [data for data in found if "run" in data]
+            places = {
+                place: content for data in told for place, content in json.loads(data["places"]).items()
+            }
+            assert {data["run"] for data in told} == {"this run"}
+            ahead = places[f"{number},{position}"]
+            for data in found:
+                if "key" in data:
+                    assert ahead[data["key"]] == data["blocks"] and data["place"] == f"{number},{position}"
+            near = {
+                f"{r.number},{i}"
+                for r in trace.rounds
+                for i in range(1, r.k + 2)
+                if abs(r.number - number) < 4
+            }
+            assert near <= set(places)
 
 
 def outside_code(source):

@@ -1,5 +1,6 @@
 """The Rounds page under Streamlit's own test runner; no model is loaded unless a test says so."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -16,8 +17,11 @@ from specviz.ui import pairs, session
 ROOT = Path(__file__).parent.parent
 
 
-def open_app(**parameters):
+def open_app(*opened, **parameters):
+    """The app at an address, with the expanders and popovers of these keys open."""
     app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    for key in opened:
+        app.session_state[key] = True
     for name, value in parameters.items():
         app.query_params[name] = value
     return app.run()
@@ -25,7 +29,11 @@ def open_app(**parameters):
 
 def texts(app):
     kinds = ("text", "markdown", "caption", "warning", "info", "error")
-    return "\n".join(element.value for kind in kinds for element in getattr(app, kind))
+    told = [element.value for kind in kinds for element in getattr(app, kind)]
+    for element in app.get("bidi_component"):
+        for block in json.loads(element.proto.json).get("blocks", ()):
+            told.append(block.get("text", "") + "".join(text for _, text in block.get("parts", ())))
+    return "\n".join(told)
 
 
 def shown(app):
@@ -181,6 +189,8 @@ def test_branching_continues_from_a_place_with_another_token(table_pairs):
     app.button(key="run_toggle").click().run()
     finish(app)
     parent = session.entry_by_name(shown(app))
+    app.session_state["branch-open"] = True
+    app.run()
     app.selectbox(key="branch_token").set_value(5).run()
     next(b for b in app.button if b.label == "Start the branch").click().run()
     finish(app)
@@ -227,7 +237,7 @@ def test_a_locked_page_keeps_the_answer_covered():
 
 
 def test_a_recorded_run_can_be_judged_by_another_rule():
-    app = open_app(run="capital")
+    app = open_app("judge-open", run="capital")
     assert "Every round ends as it did" in texts(app)
     app.selectbox(key="judge").set_value("always-accept").run()
     assert not app.exception
@@ -235,7 +245,7 @@ def test_a_recorded_run_can_be_judged_by_another_rule():
 
 
 def test_a_saved_trace_opens(tmp_path):
-    app = open_app()
+    app = open_app("files-open")
     content = codec.dumps(traces.load("greedy"))
     app.get("file_uploader")[0].upload("mine.json", content).run()
     assert not app.exception
@@ -243,7 +253,7 @@ def test_a_saved_trace_opens(tmp_path):
 
 
 def test_a_file_that_is_no_trace_is_refused_with_the_reason():
-    app = open_app()
+    app = open_app("files-open")
     app.get("file_uploader")[0].upload("bad.json", b'{"format": "specviz-trace", "version": [9, 0]}').run()
     assert not app.exception
     assert "version 9.0" in texts(app)

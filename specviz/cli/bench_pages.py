@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from shutil import which
 from statistics import median, quantiles
 from typing import Any
@@ -19,30 +20,38 @@ from specviz.traces import STORY
 
 ROOT = Path(__file__).parents[2]
 CLICKS = 50
+JUMPS = 10
 ROUNDS = 200
-# Clicks a cell; resolves to the milliseconds until the inspector names the place, and until its last change
-# within a second, each up to the frame behind it.
+# Clicks a cell; resolves to the milliseconds until the heading, the bars and the caches of that place are
+# painted, and until the last change in the inspector within a second, when its slider has followed.
 CLICK = """([row, column]) => new Promise((resolve) => {
-  const host = document.querySelector('.st-key-timeline [data-testid="stBidiComponentRegular"]')
-    || [...document.querySelectorAll('.st-key-timeline *')].find((e) => e.shadowRoot);
-  const cell = (host.shadowRoot || host).querySelectorAll('.row')[row].querySelectorAll('.cell')[column];
+  const roots = (panel) => [...document.querySelectorAll(`.st-key-${panel} *`)].map((e) => e.shadowRoot)
+    .filter(Boolean);
+  const cell = roots('timeline')[0].querySelectorAll('.row')[row].querySelectorAll('.cell')[column];
   const panel = document.querySelector('.st-key-inspector-panel');
+  const inner = [...roots('inspector-panel'), ...roots('inspector-caches')];
   const wanted = `Round ${row + 1} · position ${column + 1}`;
-  let named = 0, last = 0;
-  const began = performance.now();
+  let painted = 0, last = 0, began = 0;
   const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
   const look = async () => {
     last = performance.now() - began;
-    if (named || !panel.innerText.includes(wanted)) return;
-    named = -1;
+    if (painted || !inner.some((root) => root.querySelector('h5')?.textContent.includes(wanted))) return;
+    painted = -1;
     await frame();
-    named = performance.now() - began;
+    painted = performance.now() - began;
   };
   const watch = new MutationObserver(look);
-  watch.observe(panel, { subtree: true, childList: true, characterData: true, attributes: true });
+  const all = { subtree: true, childList: true, characterData: true, attributes: true };
+  for (const root of [panel, ...inner]) watch.observe(root, all);
+  began = performance.now();
   cell.click();
-  setTimeout(() => { watch.disconnect(); resolve([named, last]); }, 1200);
+  setTimeout(() => { watch.disconnect(); resolve([painted, last]); }, 1200);
 })"""
+# Brings a row into view and waits until it is drawn.
+SHOW = """(row) => {
+  const root = [...document.querySelectorAll('.st-key-timeline *')].map((e) => e.shadowRoot).find(Boolean);
+  root.querySelectorAll('.row')[row].scrollIntoView({ block: 'nearest' });
+}"""
 
 
 def first_page(args: Any) -> dict[str, str]:
@@ -73,7 +82,6 @@ def click(args: Any) -> dict[str, str]:
     run.pair.eos_ids = frozenset()
     while len(run.rounds) < ROUNDS:
         run.step()
-    named, painted = [], []
     with tempfile.TemporaryDirectory() as folder, _browser() as browser, _server() as url:
         path = Path(folder) / "long.json.gz"
         codec.save(run.trace(), path)
@@ -85,14 +93,19 @@ def click(args: Any) -> dict[str, str]:
         page.locator(".st-key-timeline .cell").first.click()
         page.locator(".st-key-inspector-panel").wait_for()
         page.wait_for_timeout(3000)
-        for i in range(CLICKS):
-            first, last = page.evaluate(CLICK, [i % 8, (i * 3 + 1) % 4])
-            named.append(first)
-            painted.append(last)
+        places = Random(0)
+        near = [page.evaluate(CLICK, [places.randrange(8), places.randrange(5)]) for _ in range(CLICKS)]
+        far = []
+        for _ in range(JUMPS):
+            row = places.randrange(ROUNDS)
+            page.evaluate(SHOW, row)
+            page.wait_for_timeout(500)
+            far.append(page.evaluate(CLICK, [row, 0]))
     return {
-        "clicks, rounds": f"{CLICKS}, {ROUNDS}",
-        "inspector names the place, median / p95": _spread([x for x in named if x > 0]),
-        "last change of the inspector, median / p95": _spread(painted),
+        "rounds of the run": str(ROUNDS),
+        "place painted, among the rows on screen, median / p95": _spread([first for first, _ in near]),
+        "slider and buttons have followed, median / p95": _spread([last for _, last in near]),
+        "place painted, after a jump elsewhere, median / p95": _spread([first for first, _ in far]),
     }
 
 

@@ -14,7 +14,7 @@ from specviz.training.objective import Measured, Objective, collate
 from specviz.training.states import Example
 from specviz.training.trainees import Trainee
 
-TEXTS_A_STEP = 4
+TEXTS_A_STEP = 8  # with 4 a CPU sees a fifth fewer tokens a second
 RATE = 1e-3
 WARM_UP = 30  # steps
 SOME = 24  # held-out texts that measure the curve; all of them measure the result
@@ -61,7 +61,7 @@ def fit(
     report: Report,
     *,
     seed: int = 0,
-    every: float = 60.0,
+    every: float = 120.0,
 ) -> Progress:
     """Train until the budget is used, from where the checkpoint left off.
 

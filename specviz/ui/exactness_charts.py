@@ -21,8 +21,8 @@ from specviz.ui.charts import (
     frame,
     legend,
 )
+from specviz.ui.text import Show
 
-Show = Callable[[int], str]
 BAND = "rgba(86,170,225,0.4)"
 LETTERS = 9  # characters under a bar
 NARROW = 6  # the same in half the width

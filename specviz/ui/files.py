@@ -25,7 +25,11 @@ PAIRS = {BUILT_IN: "", f"{BUILT_IN} + {BUILT_IN}": BUILT_IN}
 def panel(entry: Entry) -> None:
     if "files" in session.hidden():
         return
-    with st.expander("Save and open", icon=":material/folder_open:"):
+    with st.expander(
+        "Save and open", icon=":material/folder_open:", key="files-open", on_change="rerun"
+    ) as opened:
+        if not opened.open:
+            return
         trace, name = entry.trace, f"specviz-{entry.name}"
 
         with st.container(horizontal=True):
@@ -42,14 +46,6 @@ def panel(entry: Entry) -> None:
                     f"{name}-{title}.parquet",
                 )
             _save("Page of the run", lambda: run_html(trace, visible).encode(), f"{name}.html")
-            chosen = session.selection()
-            if chosen and 1 <= chosen[0] <= len(trace.rounds):
-                number = chosen[0]
-                _save(
-                    f"Page of round {number}",
-                    lambda: round_html(trace, number, visible).encode(),
-                    f"{name}-round-{number}.html",
-                )
         st.file_uploader(
             "Open a trace",
             type=["json", "gz"],
@@ -62,6 +58,16 @@ def panel(entry: Entry) -> None:
         if trouble:
             st.error("This file cannot be opened.", icon=":material/error:")
             st.text(trouble)
+
+
+def save_round(entry: Entry, number: int) -> None:
+    """A button that saves one round as a page."""
+    if "files" not in session.hidden():
+        _save(
+            f"Page of round {number}",
+            lambda: round_html(entry.trace, number, visible).encode(),
+            f"specviz-{entry.name}-round-{number}.html",
+        )
 
 
 def _save(label: str, make, name: str) -> None:

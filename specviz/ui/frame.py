@@ -19,6 +19,8 @@ STYLE = """
 }
 /* No blue gives white text and text on a dark page enough contrast at once. */
 button[kind="primary"] { color: light-dark(#ffffff, #0b0e13) !important; }
+.st-key-figures [data-testid="stMetricValue"] { font-size: 1.25rem; }
+.st-key-inspector-unseen { display: none; }
 @media (max-width: 1100px) {
   .st-key-stage > * > .stHorizontalBlock { flex-wrap: wrap; }
   .st-key-stage > * > .stHorizontalBlock > .stColumn { min-width: 100%; }

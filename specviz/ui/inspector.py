@@ -1,5 +1,7 @@
 """The panel beside the timeline: one place of a run, from the verdict in words down to the logits."""
 
+from collections.abc import Iterable, Iterator, Sequence
+
 import pandas as pd
 import streamlit as st
 
@@ -8,13 +10,15 @@ from specviz.analysis.caches import cache_strips, figures, next_feed
 from specviz.analysis.chain import STEPS, Chain, Model, chain
 from specviz.analysis.export import csv_bytes
 from specviz.analysis.inspect import Inspection, inspect_position
-from specviz.analysis.prose import GLYPHS, Notation, letters
+from specviz.analysis.prose import GLYPHS, Notation, letters, name, sentence, strong
 from specviz.analysis.rejudge import NotRecorded, Rejudged, rejudge
 from specviz.decoding.trace import Round, Trace
 from specviz.decoding.verify import VerifyError
-from specviz.ui import charts, pictures
+from specviz.ui import pictures
+from specviz.ui.components.blocks import Block, Formula, Heading, ahead, blocks, packed, prose
+from specviz.ui.distributions import distributions
 from specviz.ui.markup import code, markdown
-from specviz.ui.text import visible
+from specviz.ui.text import Show, visible
 
 BADGES = {
     "accepted": "green",
@@ -23,6 +27,7 @@ BADGES = {
     "corrected": "yellow",
     "bonus": "blue",
 }
+WINDOW = 8  # rounds that the browser is told about at once
 NOTATIONS: dict[Notation, str] = {"leviathan": "p target, q draft", "chen": "q target, p draft"}
 
 
@@ -40,34 +45,65 @@ def inspector(trace: Trace, round: int, position: int, *, key: str, notation: No
         ValueError: if the trace has no such place.
     """
     place = inspect_position(trace, round, position)
-
-    def show(token: int) -> str:
-        return visible(place.text(token))
-
+    show = _shower(place)
     with st.container(border=True, key=f"{key}-panel"):
-        words, coin, sums, more = (st.container() for _ in range(4))
-        with sums:
-            lines = st.container()
-            notation = notation_switch(notation)
+        words = st.container()
+        coin = st.container()
+        notation = notation_switch(notation)
         with words:
-            _heading(place, show)
-            _verdict(place, show, notation)
-            if place.candidates:
-                _distributions(place, show, notation, key)
-            else:
-                st.caption("The trace holds no table of tokens for this position.")
-        with coin:
-            if place.row.u is not None:
+            blocks(_told(place, show, notation), key=f"{key}-told", place=(round, position))
+        if place.row.u is not None:
+            with coin:
                 _coin(place, show, notation, key)
-        formula = explain.formula(place, notation)
-        if formula:
-            lines.code("\n".join(formula), language=None, wrap_lines=True)
-        with more:
-            if place.candidates:
-                _chains(trace, place, show, notation, key)
-                _table(place, show, notation, key)
+        if place.candidates:
+            _chains(trace, place, show, notation, key)
+            _table(place, show, notation, key)
     with st.container(border=True, key=f"{key}-caches"):
-        _caches(trace, place.round, show, key)
+        blocks(_caches(trace, place.round, show), key=f"{key}-cells", place=(round, position))
+
+
+def tell_ahead(trace: Trace, round: int, notation: Notation, *, key: str, run: str) -> None:
+    """Let the browser know what the inspector shows in the rounds around this one, so that it need not ask.
+
+    Rounds are told in windows that stand still: while the selection moves within one, nothing is sent.
+
+    Args:
+        trace, round, notation: as for `inspector`.
+        key: that of the inspector.
+        run: the name for the trace that the timeline has.
+    """
+    known: tuple[str, dict[int, str]] = st.session_state.get(f"{key}-ahead", ("", {}))
+    if known[0] != run:
+        known = st.session_state[f"{key}-ahead"] = run, {}
+    near = {(round - 1 + way) // WINDOW for way in (-WINDOW // 2, WINDOW // 2)}
+    with st.container(key=f"{key}-unseen"):
+        for window in sorted(near):
+            rounds = trace.rounds[max(0, window) * WINDOW : (window + 1) * WINDOW]
+            if window not in known[1]:
+                known[1][window] = packed(_around(trace, rounds, notation, key))
+            ahead(run, known[1][window], key=f"{key}-ahead-{window % 2}")
+
+
+def _around(
+    trace: Trace, rounds: Sequence[Round], notation: Notation, key: str
+) -> dict[tuple[int, int], dict[str, Iterable[Block]]]:
+    """What the inspector draws at every place of these rounds, by the keys of its components."""
+    found: dict[tuple[int, int], dict[str, Iterable[Block]]] = {}
+    for round in rounds:
+        for position in range(1, round.k + 2):
+            place = inspect_position(trace, round.number, position)
+            show = _shower(place)
+            gauge = [] if place.row.u is None else [pictures.gauge(place, place.row.u)]
+            found[round.number, position] = {
+                f"{key}-told": _told(place, show, notation),
+                f"{key}-gauge": gauge,
+                f"{key}-cells": _caches(trace, round, show),
+            }
+    return found
+
+
+def _shower(place: Inspection) -> Show:
+    return lambda token: visible(place.text(token))
 
 
 def notation_switch(default: Notation = "leviathan") -> Notation:
@@ -85,40 +121,35 @@ def notation_switch(default: Notation = "leviathan") -> Notation:
     )
 
 
-def _heading(place: Inspection, show: charts.Show) -> None:
-    where = f"Round {place.round.number} · position {place.position}"
-    st.markdown(f"##### {where} · {code(show(place.token))} {_badge(place.state)}", anchors=False)
-
-
-def _verdict(place: Inspection, show: charts.Show, notation: Notation) -> None:
-    st.markdown(markdown(explain.verdict(place, notation), show))
-    st.write(explain.residual_line(place, notation))
-
-
-def _distributions(place: Inspection, show: charts.Show, notation: Notation, key: str) -> None:
-    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-        st.markdown(
-            f"**{' and '.join(letters(notation))}**" if place.row.q else f"**{letters(notation)[0]}**"
-        )
-        log = st.toggle("Log scale", key=f"{key}-log")
-    st.plotly_chart(
-        charts.distributions(place, show, notation, log),
-        key=f"{key}-distributions",
-        config=charts.CONFIG,
-        alt=charts.describe_distributions(place, show, notation),
+def _told(place: Inspection, show: Show, notation: Notation) -> Iterator[Block]:
+    """The verdict in words and numbers, and the bars of p and q."""
+    yield Heading(
+        f"Round {place.round.number} · position {place.position}",
+        show(place.token),
+        place.state,
+        GLYPHS[place.state],
     )
+    yield prose(explain.verdict(place, notation), show)
+    formula = explain.formula(place, notation)
+    if formula:
+        yield Formula(formula)
+    yield prose(sentence(explain.residual_line(place, notation)), show)
+    if not place.candidates:
+        yield prose(sentence("The trace holds no table of tokens for this position."), show, small=True)
+        return
+    yield distributions(place, show, notation)
     if place.row.residual_mass is not None:
-        st.caption(explain.masses(place, notation))
+        yield prose(sentence(explain.masses(place, notation)), show, small=True)
 
 
 @st.fragment
-def _coin(place: Inspection, show: charts.Show, notation: Notation, key: str) -> None:
+def _coin(place: Inspection, show: Show, notation: Notation, key: str) -> None:
     """The accept probability and the coin; dragging the coin judges the round again."""
     recorded = place.row.u
     assert recorded is not None
     widget = f"{key}-u-{place.round.number}-{place.row_position}"
     u = st.session_state.get(widget, recorded)
-    pictures.gauge(place, u, f"{key}-gauge")
+    blocks((pictures.gauge(place, u),), key=f"{key}-gauge", place=(place.round.number, place.position))
     if place.state == "discarded":
         return
     st.slider(
@@ -135,7 +166,7 @@ def _coin(place: Inspection, show: charts.Show, notation: Notation, key: str) ->
         _what_if(place, u, show, notation, widget)
 
 
-def _what_if(place: Inspection, u: float, show: charts.Show, notation: Notation, widget: str) -> None:
+def _what_if(place: Inspection, u: float, show: Show, notation: Notation, widget: str) -> None:
     def back() -> None:
         st.session_state[widget] = place.row.u
 
@@ -153,7 +184,7 @@ def _what_if(place: Inspection, u: float, show: charts.Show, notation: Notation,
         st.button("Back to the recorded u", on_click=back, key=f"{widget}-back", icon=":material/undo:")
 
 
-def _round_again(place: Inspection, again: Rejudged, show: charts.Show) -> list[str]:
+def _round_again(place: Inspection, again: Rejudged, show: Show) -> list[str]:
     """The round as it would have ended, token by token."""
     drafted = zip(again.states, place.round.draft_tokens, strict=False)
     added = "a token not told apart" if again.token is None else code(show(again.token))
@@ -167,7 +198,7 @@ def _badge(state: str) -> str:
     return f":{BADGES[state]}-badge[{GLYPHS[state]} {state}]"
 
 
-def _chains(trace: Trace, place: Inspection, show: charts.Show, notation: Notation, key: str) -> None:
+def _chains(trace: Trace, place: Inspection, show: Show, notation: Notation, key: str) -> None:
     with st.expander(
         "From logit to probability", key=f"{key}-chain", on_change="rerun", icon=":material/conversion_path:"
     ) as opened:
@@ -213,7 +244,7 @@ def _cells(steps: Chain) -> dict[str, str]:
     return cells
 
 
-def _table(place: Inspection, show: charts.Show, notation: Notation, key: str) -> None:
+def _table(place: Inspection, show: Show, notation: Notation, key: str) -> None:
     with st.expander("All numbers", key=f"{key}-table", on_change="rerun", icon=":material/table:") as opened:
         if not opened.open:
             return
@@ -238,7 +269,7 @@ def _table(place: Inspection, show: charts.Show, notation: Notation, key: str) -
         )
 
 
-def table(place: Inspection, show: charts.Show, notation: Notation = "leviathan") -> pd.DataFrame:
+def table(place: Inspection, show: Show, notation: Notation = "leviathan") -> pd.DataFrame:
     """A row a candidate with its numbers in full, and one for all tokens outside the table."""
     p, q = letters(notation)
     rest = place.rest
@@ -265,12 +296,12 @@ def table(place: Inspection, show: charts.Show, notation: Notation = "leviathan"
     return frame.astype(dict.fromkeys(whole, "Int64"))
 
 
-def _caches(trace: Trace, round: Round, show: charts.Show, key: str) -> None:
+def _caches(trace: Trace, round: Round, show: Show) -> Iterator[Block]:
     strips = cache_strips(trace, round)
-    st.markdown("##### Caches: what stays, what is removed", anchors=False)
-    pictures.caches(strips, show, f"{key}-strips")
+    yield Heading("Caches: what stays, what is removed")
+    yield pictures.caches(strips, show)
     for strip in strips:
-        says = markdown(next_feed(round, strip), show)
-        st.markdown(f":small[**{strip.role.capitalize()}** {code(strip.model)}: {figures(strip)}. {says}]")
+        who = strong(strip.role.capitalize()), " ", name(strip.model), f": {figures(strip)}. "
+        yield prose((*sentence(*who), *next_feed(round, strip)), show, small=True)
     if len(strips) == 1:
-        st.caption("This drafter keeps no cache of its own.")
+        yield prose(sentence("This drafter keeps no cache of its own."), show, small=True)

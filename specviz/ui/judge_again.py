@@ -15,7 +15,15 @@ from specviz.ui.text import visible
 def panel(trace: Trace) -> None:
     if "judge" in session.hidden() or not trace.rounds:
         return
-    with st.expander("Judge again by another rule", icon=":material/gavel:"):
+    with st.expander(
+        "Judge again by another rule",
+        expanded="judge" in st.query_params,
+        icon=":material/gavel:",
+        key="judge-open",
+        on_change="rerun",
+    ) as opened:
+        if not opened.open:
+            return
         names = [EXACT, *(name for name, fault in FAULTS.items() if fault.rejudge)]
         name = st.selectbox("Rule that judges", names, key="judge", bind="query-params")
         if name != EXACT:

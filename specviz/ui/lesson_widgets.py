@@ -1,7 +1,5 @@
 """What the lessons let one try, on a recorded run: topics about one position and the rule."""
 
-from collections.abc import Callable
-
 import pandas as pd
 import streamlit as st
 
@@ -11,11 +9,12 @@ from specviz.analysis.prose import count, number
 from specviz.decoding.trace import Round, TokenText, Trace
 from specviz.lessons import laws, worked
 from specviz.ui import charts, lesson_charts, pictures
+from specviz.ui.components.blocks import blocks
+from specviz.ui.distributions import distributions
 from specviz.ui.markup import code, markdown
 from specviz.ui.teaching import chart
-from specviz.ui.text import visible
+from specviz.ui.text import Show, visible
 
-Show = Callable[[int], str]
 BARS = 6
 
 
@@ -166,16 +165,14 @@ def accept(trace: Trace) -> None:
         key=f"lesson-u-{place.round.number}-{place.position}",
     )
     words = pictures.describe_gauge(place, u)
-    pictures.gauge(place, u, "lesson-gauge")
+    blocks([pictures.gauge(place, u)], key="lesson-gauge")
     st.markdown(f"{code(show(place.token))}: p = {number(place.row.p)}, q = {number(place.row.q)}. {words}")
 
 
 def residual(trace: Trace) -> None:
     place = pick_place(trace, "lesson-refused", rejected=True)
     show = shower(trace)
-    chart(
-        charts.distributions(place, show), "lesson-distributions", charts.describe_distributions(place, show)
-    )
+    blocks([distributions(place, show)], key="lesson-distributions")
     st.markdown(markdown(explain.verdict(place), show))
     ids = [c.token for c in place.candidates]
     first = ids.index(place.added) if place.added in ids else 0
@@ -200,7 +197,7 @@ def bonus(trace: Trace) -> None:
         st.caption("No round of this run ended with a bonus.")
         return
     place = inspect_position(trace, round.number, round.k + 1)
-    chart(charts.distributions(place, show), "lesson-bonus", charts.describe_distributions(place, show))
+    blocks([distributions(place, show)], key="lesson-bonus")
     st.markdown(markdown(explain.verdict(place), show))
 
 

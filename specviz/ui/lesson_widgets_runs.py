@@ -19,6 +19,7 @@ from specviz.lessons import cost, library, worked
 from specviz.lessons.facts import H100_BYTES, H100_OPERATIONS
 from specviz.ui import charts, lesson_charts, pictures
 from specviz.ui import lesson_widgets as rule
+from specviz.ui.components.blocks import blocks
 from specviz.ui.lesson_widgets import pick_round, shower
 from specviz.ui.markup import code, markdown
 from specviz.ui.teaching import chart
@@ -117,7 +118,7 @@ def two_caches(trace: Trace) -> None:
     show = shower(trace)
     round = pick_round(trace, "lesson-round", worked.bonus_round(trace) or trace.rounds[0])
     strips = cache_strips(trace, round)
-    pictures.caches(strips, show, "lesson-caches")
+    blocks([pictures.caches(strips, show)], key="lesson-caches")
     for part in strips:
         feeds = markdown(next_feed(round, part), show)
         st.markdown(f"**{part.role.capitalize()}** {code(part.model)}: {figures(part)}. {feeds}")

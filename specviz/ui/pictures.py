@@ -1,12 +1,13 @@
-"""The coin of a token and the cells of the caches as rows of boxes, and the sentences that say it."""
+"""A token's random number and the cells of the caches as rows of boxes, and the sentences that say it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from specviz.analysis.caches import CacheStrip, Cell, figures
 from specviz.analysis.inspect import Inspection
 from specviz.analysis.prose import apart, number
 from specviz.decoding.randomness import accepts
-from specviz.ui.components.bands import Band, bands
+from specviz.ui.components.bands import Band, Bands
+from specviz.ui.text import Show
 
 CELLS: dict[Cell, str] = {
     "before": "cached before",
@@ -17,9 +18,9 @@ CELLS: dict[Cell, str] = {
 GAP = 0.3  # between what a cache held and what it has yet to be fed
 
 
-def gauge(inspection: Inspection, u: float, key: str) -> None:
-    """The accept probability as a bar from 0 to 1, and where the coin `u` fell."""
-    bands((gauge_band(inspection, u),), span=1.0, alt=describe_gauge(inspection, u), key=key)
+def gauge(inspection: Inspection, u: float) -> Bands:
+    """The accept probability as a bar from 0 to 1, and where the random number `u` fell."""
+    return Bands((gauge_band(inspection, u),), span=1.0, alt=describe_gauge(inspection, u))
 
 
 def gauge_band(inspection: Inspection, u: float) -> Band:
@@ -56,19 +57,18 @@ def describe_gauge(inspection: Inspection, u: float) -> str:
     return f"The token is kept if u falls below {edge}. u = {fell}: {verdict}."
 
 
-def caches(strips: Sequence[CacheStrip], show: Callable[[int], str], key: str) -> None:
+def caches(strips: Sequence[CacheStrip], show: Show) -> Bands:
     """One strip of cells for each model, aligned by position."""
     present = {kind for strip in strips for kind, _ in strip.cells}
-    bands(
+    return Bands(
         tuple(cache_band(strip, show) for strip in strips),
         span=max(len(strip.cells) for strip in strips) + GAP,
         alt=describe_caches(strips),
-        key=key,
         legend=tuple((kind, name) for kind, name in CELLS.items() if kind in present),
     )
 
 
-def cache_band(strip: CacheStrip, show: Callable[[int], str]) -> Band:
+def cache_band(strip: CacheStrip, show: Show) -> Band:
     more = f" · {strip.hidden:,} earlier, then" if strip.hidden else ""
     return Band(
         title=f"{strip.role}{more}",

@@ -7,10 +7,14 @@ import streamlit as st
 
 from specviz import traces
 from specviz.analysis.metrics import metrics
+from specviz.analysis.prose import Notation
 from specviz.decoding.faults import FAULTS
 from specviz.decoding.trace import ModelInfo, Trace
 from specviz.recipe import EXACT, Recipe, to_link
-from specviz.ui import panel, runner, session
+from specviz.ui import files, panel, runner, session
+from specviz.ui.cache_audit import audit_button
+from specviz.ui.components.timeline import timeline
+from specviz.ui.inspector import inspector, tell_ahead
 from specviz.ui.session import Entry
 from specviz.ui.text import visible
 
@@ -106,7 +110,9 @@ def buttons(entry: Entry | None, recipe: Recipe):
 
 
 def _link(entry: Entry | None, recipe: Recipe) -> None:
-    with st.popover("Link", icon=":material/link:"):
+    with st.popover("Link", icon=":material/link:", key="link", on_change="rerun") as opened:
+        if not opened.open:
+            return  # the selection, which is part of the link, changes without this being drawn again
         parameters = to_link(recipe)
         if entry is not None and entry.source == "recorded":
             parameters["run"] = entry.name
@@ -167,6 +173,47 @@ def _model(info: ModelInfo) -> str:
     return f"{info.name} ({size}, {info.device} {info.dtype})"
 
 
+def stage(entry: Entry, recipe: Recipe) -> None:
+    """Timeline and inspector. A click on a token redraws these alone, and so that it is quick they hold
+    little else. While a run goes on, which redraws the page all the time, they are drawn with it."""
+    if runner.going():
+        _stage(entry, recipe)
+    else:
+        st.fragment(_stage)(entry, recipe)
+
+
+def _stage(entry: Entry, recipe: Recipe) -> None:
+    with st.container(key="stage"):
+        left, right = st.columns([1.75, 1], gap="medium")
+    notation: Notation = st.session_state.get("notation") or "leviathan"
+    run = f"{entry.name} {len(entry.trace.rounds)} {notation}"
+    with left:
+        state = timeline(
+            entry.trace,
+            selected=session.selection(),
+            key="timeline",
+            on_select=session.choose,
+            live=runner.going(),
+            covered=session.covered(),
+            notation=notation,
+            run=run,
+        )
+    at = place(entry)
+    with right:
+        if at is None:
+            no_selection()
+        elif session.covered() and at[0] not in state.revealed:
+            still_covered(at[0])
+        else:
+            inspector(entry.trace, *at, key="inspector")
+            with st.container(horizontal=True):
+                branching(entry, recipe, at)
+                audit_button(entry)
+                files.save_round(entry, at[0])
+            if not session.covered() and not runner.going():
+                tell_ahead(entry.trace, at[0], notation, key="inspector", run=run)
+
+
 def metric_row(trace: Trace) -> None:
     """The figures of the run, by their standard names."""
     m = metrics(trace.rounds)
@@ -188,11 +235,15 @@ def metric_row(trace: Trace) -> None:
         ),
         ("Tokens per second", _two(m.tokens_per_second), "Measured while the run was made, on its machine."),
     )
-    for column, (label, value, text) in zip(st.columns(len(figures)), figures, strict=True):
+    with st.container(key="figures"):
+        columns = st.columns([*(1 for _ in figures), 1.6])
+    for column, (label, value, text) in zip(columns, figures, strict=False):
         column.metric(label, value, help=text)
     if m.per_position:
         rates = " · ".join(f"{i}: {rate:.0%}" for i, rate in enumerate(m.per_position, 1))
-        st.caption(f"Acceptance rate by position (of the rounds that drafted that far): {rates}")
+        columns[-1].metric(
+            "Acceptance rate by position", rates, help="Of the rounds that drafted as far as this position."
+        )
 
 
 def _share(value: float | None) -> str:
@@ -243,7 +294,13 @@ def branching(entry: Entry, recipe: Recipe, at: tuple[int, int]) -> None:
         return
     round = entry.trace.rounds[at[0] - 1]
     row = round.positions[min(at[1] - 1, round.accepted)]
-    with st.popover("Branch from here", icon=":material/call_split:"):
+    if st.session_state.pop("branched", False):
+        st.session_state["branch-open"] = False
+    with st.popover(
+        "Branch from here", icon=":material/call_split:", key="branch-open", on_change="rerun"
+    ) as opened:
+        if not opened.open:
+            return
         st.caption("A new run from this place, beside the old one: with another token, K or seed.")
         table = row.table
         token = st.selectbox(
@@ -261,4 +318,5 @@ def branching(entry: Entry, recipe: Recipe, at: tuple[int, int]) -> None:
         if st.button("Start the branch", type="primary", icon=":material/call_split:"):
             new = replace(entry.recipe, k=k, seed=seed)
             st.session_state["branch"] = runner.Branch(entry, at, token, new)
+            st.session_state["branched"] = True
             st.rerun()

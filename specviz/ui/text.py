@@ -7,13 +7,16 @@ data. They are never put into markup.
 """
 
 from codecs import getincrementaldecoder
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import groupby
 from typing import Literal, NamedTuple
 from unicodedata import bidirectional, category
 
 from specviz.decoding.trace import TokenText
+
+Show = Callable[[int], str]
+"""The text of a token, by its id."""
 
 Kind = Literal["text", "space", "newline", "tab", "invisible", "control", "byte", "special"]
 

@@ -53,6 +53,59 @@ def test_run_shows_accepted_and_rejected_tokens_and_survives_a_reload(app, open_
     assert page.url == address
 
 
+# Clicks places of the timeline at once, [round, column] each; the heading of the inspector after each.
+CLICK_AND_LOOK = """(places) => {
+  const roots = (part) => [...document.querySelectorAll(`.st-key-${part} *`)].map((e) => e.shadowRoot)
+    .filter(Boolean);
+  const rows = roots('timeline')[0].querySelectorAll('.row');
+  const heading = () => roots('inspector-panel')[0]?.querySelector('h5')?.textContent ?? 'none';
+  return places.map(([row, column]) => {
+    rows[row - 1].querySelectorAll('.cell')[column - 1].click();
+    return heading();
+  });
+}"""
+
+
+def test_a_selected_place_is_shown_before_the_server_answers(app, open_page):
+    """Nothing can have come from the server within one script: the browser knew these places."""
+    page = open_page(f"{app}/?run=long&sel=1.1")
+    page.get_by_text("Round 1 · position 1").first.wait_for(timeout=60_000)
+    page.locator(".st-key-inspector-unseen").wait_for(state="attached")
+    page.wait_for_function("globalThis.specvizAhead?.places['2,2']")
+    headings = page.evaluate(CLICK_AND_LOOK, [[1, 3], [2, 2]])
+    assert headings[0].startswith("Round 1 · position 3") and headings[1].startswith("Round 2 · position 2")
+    # The server answers for the last one; what it says of the other changes nothing any more.
+    page.wait_for_url("**sel=2.2*")
+    page.wait_for_function(SETTLED)
+    assert page.locator(".st-key-inspector-told h5").inner_text().startswith("Round 2 · position 2")
+    page.get_by_text("Page of round 2").wait_for()
+
+
+def test_nothing_covered_is_known_ahead(app, open_page):
+    page = open_page(f"{app}/?run=long&sel=1.1&lock=1")
+    page.get_by_text("Round 1 is covered").wait_for(timeout=60_000)
+    page.locator(".st-key-timeline .cell").first.wait_for()
+    page.wait_for_function(SETTLED)
+    assert page.evaluate("globalThis.specvizAhead ?? null") is None
+    assert page.evaluate(CLICK_AND_LOOK, [[2, 1]]) == ["none"]
+
+
+def test_the_bars_are_saved_as_a_png_and_change_their_scale(app, open_page):
+    page = open_page(f"{app}/?run=long&sel=1.1")
+    told = page.locator(".st-key-inspector-told")
+    told.get_by_role("img").first.wait_for(timeout=60_000)
+    with page.expect_download() as download:
+        told.get_by_role("button", name="PNG").click()
+    assert download.value.suggested_filename == "round-1-position-1.png"
+    assert Path(download.value.path()).read_bytes().startswith(b"\x89PNG")
+    before = told.locator("svg").inner_html()
+    log = told.get_by_role("button", name="Log scale")
+    log.click()
+    assert log.get_attribute("aria-pressed") == "true" and told.locator("svg").inner_html() != before
+    page.reload()
+    told.get_by_role("button", name="Log scale", pressed=True).wait_for(timeout=60_000)
+
+
 def test_back_goes_through_the_changes_to_the_run_before(app, open_page):
     """Every control that a recording sets is a step of its own."""
     page = open_page(app)

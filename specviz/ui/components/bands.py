@@ -1,20 +1,6 @@
-"""Rows of boxes on a common scale: the coin of a token, the cells of a cache.
+"""Rows of boxes on a common scale: the random number of a token, the cells of a cache."""
 
-A picture that changes with every click has to be cheap. This one is a few boxes, drawn in a tenth of the
-time of a chart.
-"""
-
-from dataclasses import asdict, dataclass
-from pathlib import Path
-
-import streamlit as st
-
-_HERE = Path(__file__).parent
-_MOUNT = st.components.v2.component(
-    "specviz.bands",
-    css=(_HERE / "bands.css").read_text(encoding="utf-8"),
-    js=(_HERE / "bands.js").read_text(encoding="utf-8"),
-)
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +20,18 @@ class Band:
     ticks: tuple[tuple[float, str], ...] = ()
 
 
-def bands(
-    rows: tuple[Band, ...], *, span: float, alt: str, key: str, legend: tuple[tuple[str, str], ...] = ()
-) -> None:
-    """Draw `rows` on a scale from 0 to `span`.
+@dataclass(frozen=True, slots=True)
+class Bands:
+    """Rows of boxes.
 
-    Args:
+    Attributes:
         rows: from top to bottom.
-        span: the end of the scale.
+        span: the end of their scale, which starts at 0.
         alt: the sentence that says what the picture shows.
-        key: names the component.
         legend: kinds of box with their names.
     """
-    _MOUNT(key=key, data={"rows": [asdict(row) for row in rows], "span": span, "alt": alt, "legend": legend})
+
+    rows: tuple[Band, ...]
+    span: float
+    alt: str
+    legend: tuple[tuple[str, str], ...] = ()

@@ -351,7 +351,10 @@ class Timeline {
       cell.scrollIntoView({ block: "nearest", inline: "nearest" }); // the page, too, if it has to
     }
     clearTimeout(this.sending);
-    if (!quiet) this.sending = setTimeout(() => this.send("selected", this.selected), later ? 150 : 0);
+    if (quiet) return;
+    // What the page knows beforehand about a place need not wait for the server.
+    document.dispatchEvent(new CustomEvent("specviz:select", { detail: { run: this.data.run, place: String(this.selected) } }));
+    this.sending = setTimeout(() => this.send("selected", this.selected), later ? 150 : 0);
   }
 
   jumpTo(round, position) {

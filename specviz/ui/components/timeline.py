@@ -55,7 +55,7 @@ class _Memory:
 
     known: Selection | None = None
     revealed: set[int] = field(default_factory=set)
-    run: tuple = ()
+    made: tuple = ()
     push: dict[str, Any] = field(default_factory=lambda: {"version": 0, "selected": None, "revealed": []})
     drawn: tuple[Trace, str] | None = None
 
@@ -69,6 +69,7 @@ def timeline(
     live: bool = False,
     covered: bool = False,
     notation: Notation = "leviathan",
+    run: str = "",
 ) -> TimelineState:
     """Show `trace`, with the token `selected` pinned. The caller keeps the selection.
 
@@ -82,6 +83,7 @@ def timeline(
         live: rounds are still arriving; the newest is kept in view unless the user looks elsewhere.
         covered: verdicts, uniforms and corrections stay covered until revealed, round by round.
         notation: which letter stands for which model.
+        run: a name for what is shown; `ahead` makes places known under it.
 
     A key can be used once a run, so a page that streams takes some steps before it calls this, and
     asks for a rerun at its end.
@@ -98,10 +100,10 @@ def timeline(
         memory.revealed = {n for n in numbers if type(n) is int} if isinstance(numbers, list) else set()
 
     selected = selected if selected is not None and _exists(trace, selected) else None
-    run = (trace.created, trace.seed, trace.prompt_ids)
+    made = (trace.created, trace.seed, trace.prompt_ids)
     fresh = key not in st.session_state  # first shown, or shown again after another page
-    if run != memory.run:
-        memory.run, memory.revealed = run, set()
+    if made != memory.made:
+        memory.made, memory.revealed = made, set()
         fresh = True
     if fresh or selected != memory.known:
         memory.known = selected
@@ -120,6 +122,7 @@ def timeline(
             "live": live,
             "covered": covered,
             "notation": notation,
+            "run": run,
             "push": memory.push,
         },
         on_selected_change=selection_changed,
