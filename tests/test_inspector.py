@@ -236,7 +236,7 @@ def test_what_is_told_ahead_is_what_the_panel_draws():
 
         inspector(st.session_state.trace, *st.session_state.place, key="panel")
         tell_ahead(
-            st.session_state.trace, st.session_state.place[0], "leviathan", key="panel", run="this run"
+            st.session_state.trace, [st.session_state.place[0]], "leviathan", key="panel", run="this run"
         )
 
     app = AppTest.from_function(both)

@@ -99,13 +99,13 @@ def click(args: Any) -> dict[str, str]:
         for _ in range(JUMPS):
             row = places.randrange(ROUNDS)
             page.evaluate(SHOW, row)
-            page.wait_for_timeout(500)
+            page.wait_for_timeout(1000)
             far.append(page.evaluate(CLICK, [row, 0]))
     return {
         "rounds of the run": str(ROUNDS),
         "place painted, among the rows on screen, median / p95": _spread([first for first, _ in near]),
         "slider and buttons have followed, median / p95": _spread([last for _, last in near]),
-        "place painted, after a jump elsewhere, median / p95": _spread([first for first, _ in far]),
+        "place painted, a second after scrolling elsewhere, median / p95": _spread([first for first, _ in far]),
     }
 
 

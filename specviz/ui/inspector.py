@@ -62,26 +62,28 @@ def inspector(trace: Trace, round: int, position: int, *, key: str, notation: No
         blocks(_caches(trace, place.round, show), key=f"{key}-cells", place=(round, position))
 
 
-def tell_ahead(trace: Trace, round: int, notation: Notation, *, key: str, run: str) -> None:
-    """Let the browser know what the inspector shows in the rounds around this one, so that it need not ask.
+def tell_ahead(trace: Trace, near: Iterable[int], notation: Notation, *, key: str, run: str) -> None:
+    """Let the browser know what the inspector shows in the rounds around some, so that it need not ask.
 
     Rounds are told in windows that stand still: while the selection moves within one, nothing is sent.
 
     Args:
-        trace, round, notation: as for `inspector`.
+        trace, notation: as for `inspector`.
+        near: numbers of rounds.
         key: that of the inspector.
         run: the name for the trace that the timeline has.
     """
     known: tuple[str, dict[int, str]] = st.session_state.get(f"{key}-ahead", ("", {}))
     if known[0] != run:
         known = st.session_state[f"{key}-ahead"] = run, {}
-    near = {(round - 1 + way) // WINDOW for way in (-WINDOW // 2, WINDOW // 2)}
+    last = (len(trace.rounds) - 1) // WINDOW
+    windows = {(number - 1 + way) // WINDOW for number in near for way in (-WINDOW // 2, WINDOW // 2)}
     with st.container(key=f"{key}-unseen"):
-        for window in sorted(near):
-            rounds = trace.rounds[max(0, window) * WINDOW : (window + 1) * WINDOW]
+        for i, window in enumerate(sorted(windows & set(range(last + 1)))):
             if window not in known[1]:
+                rounds = trace.rounds[window * WINDOW : (window + 1) * WINDOW]
                 known[1][window] = packed(_around(trace, rounds, notation, key))
-            ahead(run, known[1][window], key=f"{key}-ahead-{window % 2}")
+            ahead(run, known[1][window], key=f"{key}-ahead-{i}")
 
 
 def _around(

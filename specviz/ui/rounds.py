@@ -211,7 +211,8 @@ def _stage(entry: Entry, recipe: Recipe) -> None:
                 audit_button(entry)
                 files.save_round(entry, at[0])
             if not session.covered() and not runner.going():
-                tell_ahead(entry.trace, at[0], notation, key="inspector", run=run)
+                looked_at = {at[0], state.view or at[0]}
+                tell_ahead(entry.trace, looked_at, notation, key="inspector", run=run)
 
 
 def metric_row(trace: Trace) -> None:

@@ -51,6 +51,7 @@ class Timeline {
   destroy() {
     this.stop();
     clearTimeout(this.sending);
+    clearTimeout(this.scrolled);
     this.near.disconnect();
     window.removeEventListener("keydown", this.onKey, true);
     if (lastUsed === this) lastUsed = null;
@@ -82,7 +83,12 @@ class Timeline {
       this.tip, this.help);
     this.root.onclick = (event) => this.click(event);
     this.root.onpointerover = (event) => event.pointerType !== "touch" && this.hover(event.target);
-    this.root.onpointerleave = this.scroller.onscroll = () => this.hover(null);
+    this.root.onpointerleave = () => this.hover(null);
+    this.scroller.onscroll = () => {
+      this.hover(null);
+      clearTimeout(this.scrolled);
+      this.scrolled = setTimeout(() => this.tellView(), 250);
+    };
     this.root.onpointerdown = this.root.onfocusin = () => (lastUsed = this);
     parent.append(this.root);
   }
@@ -355,6 +361,15 @@ class Timeline {
     // What the page knows beforehand about a place need not wait for the server.
     document.dispatchEvent(new CustomEvent("specviz:select", { detail: { run: this.data.run, place: String(this.selected) } }));
     this.sending = setTimeout(() => this.send("selected", this.selected), later ? 150 : 0);
+  }
+
+  /** Lets the server know which rounds are looked at, so that it can tell the page about them beforehand. */
+  tellView() {
+    const { scrollTop, clientHeight, scrollHeight } = this.scroller, { rounds } = this.model;
+    const round = rounds[Math.floor(((scrollTop + clientHeight / 2) / scrollHeight) * rounds.length)];
+    if (!round || this.step !== null || Math.abs(round.number - (this.viewed ?? 1)) < 4) return;
+    this.viewed = round.number;
+    this.send("view", round.number);
   }
 
   jumpTo(round, position) {

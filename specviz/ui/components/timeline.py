@@ -39,10 +39,12 @@ class TimelineState:
     Attributes:
         selected: the pinned token, or None.
         revealed: numbers of the rounds uncovered by hand; empty unless the timeline is covered.
+        view: number of a round that is looked at, somewhere in the middle; None until the user scrolls.
     """
 
     selected: Selection | None
     revealed: frozenset[int]
+    view: int | None = None
 
 
 @dataclass(slots=True)
@@ -56,6 +58,7 @@ class _Memory:
     known: Selection | None = None
     revealed: set[int] = field(default_factory=set)
     made: tuple = ()
+    view: int | None = None
     push: dict[str, Any] = field(default_factory=lambda: {"version": 0, "selected": None, "revealed": []})
     drawn: tuple[Trace, str] | None = None
 
@@ -99,11 +102,15 @@ def timeline(
         numbers = st.session_state[key].get("revealed")
         memory.revealed = {n for n in numbers if type(n) is int} if isinstance(numbers, list) else set()
 
+    def view_changed() -> None:
+        number = st.session_state[key].get("view")
+        memory.view = number if type(number) is int and 1 <= number <= len(trace.rounds) else None
+
     selected = selected if selected is not None and _exists(trace, selected) else None
     made = (trace.created, trace.seed, trace.prompt_ids)
     fresh = key not in st.session_state  # first shown, or shown again after another page
     if made != memory.made:
-        memory.made, memory.revealed = made, set()
+        memory.made, memory.revealed, memory.view = made, set(), None
         fresh = True
     if fresh or selected != memory.known:
         memory.known = selected
@@ -127,8 +134,9 @@ def timeline(
         },
         on_selected_change=selection_changed,
         on_revealed_change=revealed_changed,
+        on_view_change=view_changed,
     )
-    return TimelineState(selected, frozenset(memory.revealed))
+    return TimelineState(selected, frozenset(memory.revealed), memory.view)
 
 
 def payload(trace: Trace) -> dict[str, Any]:
