@@ -41,6 +41,7 @@ def gallery(entry: Entry | None) -> None:
             key="_recording",
             on_change=_open_recording,
             disabled=runner.going(),
+            wrap=True,
         )
         if own:
             options = [e.name for e in own]
@@ -236,15 +237,12 @@ def metric_row(trace: Trace) -> None:
         ),
         ("Tokens per second", _two(m.tokens_per_second), "Measured while the run was made, on its machine."),
     )
-    with st.container(key="figures"):
-        columns = st.columns([*(1 for _ in figures), 1.6])
-    for column, (label, value, text) in zip(columns, figures, strict=False):
-        column.metric(label, value, help=text)
+    with st.container(key="figures", horizontal=True, gap="large"):
+        for label, value, text in figures:
+            st.metric(label, value, help=text, width="content")
     if m.per_position:
         rates = " · ".join(f"{i}: {rate:.0%}" for i, rate in enumerate(m.per_position, 1))
-        columns[-1].metric(
-            "Acceptance rate by position", rates, help="Of the rounds that drafted as far as this position."
-        )
+        st.caption(f"Acceptance rate by position (of the rounds that drafted that far): {rates}")
 
 
 def _share(value: float | None) -> str:
