@@ -105,10 +105,10 @@ def masses(inspection: Inspection, notation: Notation = "leviathan") -> str:
     if not row.residual_mass:
         return f"{p} and {q} are equal here: nothing can be rejected."
     return (
-        f"Where {q} is above {p} the draft proposes too much: {number(inspection.rejected_mass)} in all, the "
-        "chance of a rejection before it is known which token is drawn. "
-        f"Where {p} is above {q} is the residual: the same area, {number(row.residual_mass)}; "
-        "its own bars show it scaled up to 1."
+        f"Before a token is drawn, it is kept with chance β = {number(row.beta)}, the area that {p} and {q} "
+        f"share, and rejected with chance TV = {number(inspection.rejected_mass)}, the area where {q} is "
+        f"above {p}: there the draft proposes too much. Where {p} is above {q} is the residual: the same "
+        f"area, {number(row.residual_mass)}; its own bars show it scaled up to 1."
     )
 
 

@@ -105,7 +105,9 @@ def click(args: Any) -> dict[str, str]:
         "rounds of the run": str(ROUNDS),
         "place painted, among the rows on screen, median / p95": _spread([first for first, _ in near]),
         "slider and buttons have followed, median / p95": _spread([last for _, last in near]),
-        "place painted, a second after scrolling elsewhere, median / p95": _spread([first for first, _ in far]),
+        "place painted, a second after scrolling elsewhere, median / p95": _spread(
+            [first for first, _ in far]
+        ),
     }
 
 

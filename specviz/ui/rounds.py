@@ -231,9 +231,10 @@ def metric_row(trace: Trace) -> None:
             "1 + accepted / rounds: tokens gained in a pass of the target.",
         ),
         (
-            "α (mean β)",
+            "Mean overlap α",
             _two(m.alpha),
-            "Average overlap Σ min(p, q) of draft and target over all drafted positions, judged or not.",
+            "The average of β = Σ min(p, q), what draft and target share, over all drafted positions, judged "
+            "or not.",
         ),
         ("Tokens per second", _two(m.tokens_per_second), "Measured while the run was made, on its machine."),
     )
