@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, Gemma2Config, GPT2Config, Qwen2Co
 
 from specviz.decoding import cache as caches
 from specviz.decoding.drafters import DRAFTERS, DraftUnavailable, make_drafter
-from specviz.decoding.randomness import SeededRandomness, inverse_cdf
+from specviz.decoding.randomness import ChosenDrafts, SeededRandomness, inverse_cdf
 from specviz.decoding.run import DecodingRun, RunError
 from specviz.decoding.sampling import SamplingConfig, effective_probs
 from specviz.models import parts
@@ -181,16 +181,6 @@ def test_the_eagle_cache_holds_the_targets_features_only():
     assert full
 
 
-class _Recorded:
-    """Randomness that draws the recorded tokens again."""
-
-    def __init__(self, tokens):
-        self.tokens = tokens
-
-    def draft(self, row, weights):
-        return self.tokens[row]
-
-
 @pytest.mark.parametrize("make", [table_drafts, llama_drafts])
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_proposed_hangs_on_the_committed_text_alone(kind, make):
@@ -206,7 +196,8 @@ def test_what_is_proposed_hangs_on_the_committed_text_alone(kind, make):
         fresh = make_drafter(kind, pair, run.draft_sampling)
         shown = pair.target.forward(text, pair.target.new_cache(), 1, features=True).features
         fresh.observe(text, shown[:-1] if fresh.wants_features else None)
-        again = fresh.propose(text, round.k, _Recorded(round.draft_tokens))
+        drawn = ChosenDrafts(lambda row, weights, tokens=round.draft_tokens: tokens[row])
+        again = fresh.propose(text, round.k, drawn)
         assert tuple(again.tokens) == round.draft_tokens
         np.testing.assert_allclose(again.probs, run.recent.draft_probs, atol=1e-6)
         compared += 1
