@@ -114,24 +114,28 @@ def keep(entry: Entry) -> None:
 
 
 def carry_over(page: str) -> None:
-    """Keep what is shown when another page is opened from the navigation, which empties the address.
+    """Keep what a page shows when it is left and opened again from the navigation, which empties the address.
 
-    Called by app.py before the page. An address that says anything, as a link's, is left alone.
+    The run, its selection and the recipe follow to the other pages that show a run. Called by app.py before
+    the page. An address that says anything, as a link's, is left alone.
 
     Args:
         page: the page's own address; "" is the first one.
     """
     state = st.session_state
     before, state["_page"] = state.get("_page"), page
-    if page not in RUN_PAGES:
-        return
-    names = [f.name for f in fields(Recipe)]
+    addresses: dict[str, dict[str, str]] = state.setdefault("_addresses", {})
     shown, recipe = state.get("_carried", ({}, {}))
     if before not in (None, page) and not st.query_params:
-        st.query_params.update(shown)
-        state.update(recipe)
-    shown = {name: st.query_params[name] for name in ("run", "sel") if name in st.query_params}
-    state["_carried"] = shown, recipe | {name: state[name] for name in names if name in state}
+        st.query_params.update(addresses.get(page, {}))
+        if page in RUN_PAGES:
+            st.query_params.update(shown)
+            state.update(recipe)
+    addresses[page] = st.query_params.to_dict()
+    if page in RUN_PAGES:
+        names = [f.name for f in fields(Recipe)]
+        shown = {name: st.query_params[name] for name in ("run", "sel") if name in st.query_params}
+        state["_carried"] = shown, recipe | {name: state[name] for name in names if name in state}
 
 
 def mine() -> list[Entry]:

@@ -44,6 +44,19 @@ def test_the_run_and_the_position_come_along_from_the_rounds_page_and_back(app, 
     page.get_by_text("Round 2 · position 1").first.wait_for(timeout=PATIENCE)
 
 
+def test_a_page_that_is_opened_again_is_as_it_was_left(app, open_page):
+    page = open_page(f"{app}/exactness?run=story&sel=2.1&fault=ratio-inverted&draws=10%2C000%2C000")
+    page.get_by_text("control: ratio upside down").wait_for(timeout=PATIENCE)
+    page.get_by_test_id("stTopNavLink").filter(has_text="Learn").click()
+    page.get_by_text("Reading level").wait_for(timeout=PATIENCE)
+    assert "fault" not in page.url
+    page.get_by_test_id("stTopNavLink").filter(has_text="Exactness").click()
+    page.get_by_text("control: ratio upside down").wait_for(timeout=PATIENCE)
+    page.wait_for_url(re.compile("fault=ratio-inverted"), timeout=PATIENCE)
+    assert "run=story" in page.url and "sel=2.1" in page.url
+    assert page.get_by_role("combobox", name="Draws").input_value() == "10,000,000"
+
+
 def test_draws_run_live_and_stop_answers(app, open_page):
     page = open_page(f"{app}/exactness?run=capital&sel=6.1&draws=10%2C000%2C000")
     page.get_by_text("1,000 draws so far").wait_for(timeout=PATIENCE)
