@@ -15,7 +15,7 @@ if entry is None:
 else:
     parts.headline(entry, recipe)
     parts.metric_row(entry.trace)
-    parts.stage(entry, recipe)
+    parts.stage(entry)
     judge_again.panel(entry.trace)
     files.panel(entry)
 

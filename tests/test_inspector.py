@@ -27,7 +27,7 @@ def page():
 
     from specviz.ui.inspector import inspector
 
-    inspector(st.session_state.trace, *st.session_state.place, key="panel")
+    inspector(st.session_state.trace, *st.session_state.place, key="panel", run="this run")
 
 
 class HostilePair(TablePair):
@@ -234,7 +234,7 @@ def test_what_is_told_ahead_is_what_the_panel_draws():
 
         from specviz.ui.inspector import inspector, tell_ahead
 
-        inspector(st.session_state.trace, *st.session_state.place, key="panel")
+        inspector(st.session_state.trace, *st.session_state.place, key="panel", run="this run")
         tell_ahead(
             st.session_state.trace, [st.session_state.place[0]], "leviathan", key="panel", run="this run"
         )
@@ -248,7 +248,7 @@ def test_what_is_told_ahead_is_what_the_panel_draws():
             app.run()
             assert not app.exception
             found = [json.loads(element.proto.json) for element in app.get("bidi_component")]
-            told = [data for data in found if "run" in data]
+            told = [data for data in found if "places" in data]
             places = {
                 place: content for data in told for place, content in json.loads(data["places"]).items()
             }

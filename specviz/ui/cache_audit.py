@@ -1,5 +1,7 @@
 """The audit button: does what the caches hold agree with a pass that uses no cache?"""
 
+from typing import Any
+
 import streamlit as st
 
 from specviz.analysis.cache_check import check_caches
@@ -7,7 +9,8 @@ from specviz.ui import pairs, runner, session
 from specviz.ui.session import Entry
 
 
-def audit_button(entry: Entry) -> None:
+def audit_button(entry: Entry, place: Any) -> None:
+    """The button; what the audit says goes to the container `place`."""
     if "audit" in session.hidden() or runner.going():
         return
     live = entry.run is not None
@@ -20,10 +23,10 @@ def audit_button(entry: Entry) -> None:
         else "Only a run made here has caches to look into. Press Run.",
     )
     if asked and entry.run is not None:
-        with st.spinner("Passes without a cache over the whole text …"), pairs.shelf().stepping:
+        with place, st.spinner("Passes without a cache over the whole text …"), pairs.shelf().stepping:
             checks = check_caches(entry.run)
         for check in checks:
             if check.ok:
-                st.success(check.sentence, icon=":material/check:")
+                place.success(check.sentence, icon=":material/check:")
             else:
-                st.error(check.sentence, icon=":material/error:")
+                place.error(check.sentence, icon=":material/error:")

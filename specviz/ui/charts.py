@@ -7,11 +7,10 @@ between dollar signs: token text is escaped before it gets there.
 
 import plotly.graph_objects as go
 
-TARGET, DRAFT, RESIDUAL, CORRECTED = "#0072B2", "#CC79A7", "#5aa0cf", "#B87A00"
+TARGET, DRAFT, CORRECTED = "#0072B2", "#CC79A7", "#B87A00"
 ACCEPTED, REJECTED, BONUS = "#009E73", "#D55E00", "#2a7fb8"
 NEUTRAL = "rgba(128,136,150,0.55)"
 FAINT = "rgba(128,136,150,0.3)"
-SHADE = "rgba(28,36,48,0.42)"
 
 DIMMED, INK = "#8a93a0", "#1c2430"
 

@@ -31,7 +31,7 @@ WINDOW = 8  # rounds that the browser is told about at once
 NOTATIONS: dict[Notation, str] = {"leviathan": "p target, q draft", "chen": "q target, p draft"}
 
 
-def inspector(trace: Trace, round: int, position: int, *, key: str, notation: Notation = "leviathan") -> None:
+def inspector(trace: Trace, round: int, position: int, *, key: str, run: str = "") -> None:
     """Show one place of a run.
 
     Args:
@@ -39,7 +39,7 @@ def inspector(trace: Trace, round: int, position: int, *, key: str, notation: No
         round: number of the round, from 1.
         position: 1 … K for a draft token, K + 1 for the corrected or bonus token.
         key: names the widgets of this panel.
-        notation: what the notation switch starts with.
+        run: the name under which the timeline shows the run; see `blocks`.
 
     Raises:
         ValueError: if the trace has no such place.
@@ -49,23 +49,23 @@ def inspector(trace: Trace, round: int, position: int, *, key: str, notation: No
     with st.container(border=True, key=f"{key}-panel"):
         words = st.container()
         coin = st.container()
-        notation = notation_switch(notation)
+        notation = notation_switch()
         with words:
-            blocks(_told(place, show, notation), key=f"{key}-told", place=(round, position))
+            blocks(_told(place, show, notation), key=f"{key}-told", run=run, place=(round, position))
         if place.row.u is not None:
             with coin:
-                _coin(place, show, notation, key)
+                _coin(place, show, notation, key, run)
         if place.candidates:
             _chains(trace, place, show, notation, key)
             _table(place, show, notation, key)
     with st.container(border=True, key=f"{key}-caches"):
-        blocks(_caches(trace, place.round, show), key=f"{key}-cells", place=(round, position))
+        blocks(_caches(trace, place.round, show), key=f"{key}-cells", run=run, place=(round, position))
 
 
 def tell_ahead(trace: Trace, near: Iterable[int], notation: Notation, *, key: str, run: str) -> None:
     """Let the browser know what the inspector shows in the rounds around some, so that it need not ask.
 
-    Rounds are told in windows that stand still: while the selection moves within one, nothing is sent.
+    Rounds are told in windows that stand still, so that most moves send nothing.
 
     Args:
         trace, notation: as for `inspector`.
@@ -79,11 +79,11 @@ def tell_ahead(trace: Trace, near: Iterable[int], notation: Notation, *, key: st
     last = (len(trace.rounds) - 1) // WINDOW
     windows = {(number - 1 + way) // WINDOW for number in near for way in (-WINDOW // 2, WINDOW // 2)}
     with st.container(key=f"{key}-unseen"):
-        for i, window in enumerate(sorted(windows & set(range(last + 1)))):
+        for window in sorted(windows & set(range(last + 1))):
             if window not in known[1]:
                 rounds = trace.rounds[window * WINDOW : (window + 1) * WINDOW]
                 known[1][window] = packed(_around(trace, rounds, notation, key))
-            ahead(run, known[1][window], key=f"{key}-ahead-{i}")
+            ahead(run, known[1][window], key=f"{key}-ahead-{window}")
 
 
 def _around(
@@ -108,13 +108,19 @@ def _shower(place: Inspection) -> Show:
     return lambda token: visible(place.text(token))
 
 
-def notation_switch(default: Notation = "leviathan") -> Notation:
+def chosen_notation() -> Notation:
+    """What the notation switch says, also before it is drawn for the first time."""
+    asked = st.session_state.get("notation") or st.query_params.get("notation")
+    return "chen" if asked == "chen" else "leviathan"
+
+
+def notation_switch() -> Notation:
     """The choice between the letters of Leviathan et al. and those of Chen et al.; part of the address."""
     choices: list[Notation] = list(NOTATIONS)
     return st.segmented_control(
         "Notation",
         choices,
-        default=default,
+        default=choices[0],
         required=True,
         format_func=NOTATIONS.__getitem__,
         key="notation",
@@ -145,13 +151,15 @@ def _told(place: Inspection, show: Show, notation: Notation) -> Iterator[Block]:
 
 
 @st.fragment
-def _coin(place: Inspection, show: Show, notation: Notation, key: str) -> None:
+def _coin(place: Inspection, show: Show, notation: Notation, key: str, run: str) -> None:
     """The accept probability and the coin; dragging the coin judges the round again."""
     recorded = place.row.u
     assert recorded is not None
     widget = f"{key}-u-{place.round.number}-{place.row_position}"
     u = st.session_state.get(widget, recorded)
-    blocks((pictures.gauge(place, u),), key=f"{key}-gauge", place=(place.round.number, place.position))
+    blocks(
+        [pictures.gauge(place, u)], key=f"{key}-gauge", run=run, place=(place.round.number, place.position)
+    )
     if place.state == "discarded":
         return
     st.slider(

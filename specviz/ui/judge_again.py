@@ -15,12 +15,9 @@ from specviz.ui.text import visible
 def panel(trace: Trace) -> None:
     if "judge" in session.hidden() or not trace.rounds:
         return
+    st.session_state.setdefault("judge-open", "judge" in st.query_params)
     with st.expander(
-        "Judge again by another rule",
-        expanded="judge" in st.query_params,
-        icon=":material/gavel:",
-        key="judge-open",
-        on_change="rerun",
+        "Judge again by another rule", icon=":material/gavel:", key="judge-open", on_change="rerun"
     ) as opened:
         if not opened.open:
             return

@@ -7,14 +7,13 @@ import streamlit as st
 
 from specviz import traces
 from specviz.analysis.metrics import metrics
-from specviz.analysis.prose import Notation
 from specviz.decoding.faults import FAULTS
 from specviz.decoding.trace import ModelInfo, Trace
 from specviz.recipe import EXACT, Recipe, to_link
 from specviz.ui import files, panel, runner, session
 from specviz.ui.cache_audit import audit_button
 from specviz.ui.components.timeline import timeline
-from specviz.ui.inspector import inspector, tell_ahead
+from specviz.ui.inspector import chosen_notation, inspector, tell_ahead
 from specviz.ui.session import Entry
 from specviz.ui.text import visible
 
@@ -174,20 +173,25 @@ def _model(info: ModelInfo) -> str:
     return f"{info.name} ({size}, {info.device} {info.dtype})"
 
 
-def stage(entry: Entry, recipe: Recipe) -> None:
+def stage(entry: Entry) -> None:
     """Timeline and inspector. A click on a token redraws these alone, and so that it is quick they hold
     little else. While a run goes on, which redraws the page all the time, they are drawn with it."""
     if runner.going():
-        _stage(entry, recipe)
+        with st.container():  # a fragment has one; without it the timeline would be built anew
+            _stage(entry)
     else:
-        st.fragment(_stage)(entry, recipe)
+        st.fragment(_stage)(entry)
 
 
-def _stage(entry: Entry, recipe: Recipe) -> None:
+def _stage(entry: Entry) -> None:
+    shown = session.current()
+    if shown is None or shown.name != entry.name:
+        st.rerun()  # a click that was made while the page changed to another run
     with st.container(key="stage"):
         left, right = st.columns([1.75, 1], gap="medium")
-    notation: Notation = st.session_state.get("notation") or "leviathan"
-    run = f"{entry.name} {len(entry.trace.rounds)} {notation}"
+    notation = chosen_notation()
+    known_ahead = not session.covered() and not runner.going()
+    run = f"{entry.name} {len(entry.trace.rounds)} {notation}" if known_ahead else ""
     with left:
         state = timeline(
             entry.trace,
@@ -206,12 +210,13 @@ def _stage(entry: Entry, recipe: Recipe) -> None:
         elif session.covered() and at[0] not in state.revealed:
             still_covered(at[0])
         else:
-            inspector(entry.trace, *at, key="inspector")
-            with st.container(horizontal=True):
-                branching(entry, recipe, at)
-                audit_button(entry)
+            inspector(entry.trace, *at, key="inspector", run=run)
+            buttons, below = st.container(horizontal=True), st.container()
+            with buttons:
+                branching(entry, at)
+                audit_button(entry, below)
                 files.save_round(entry, at[0])
-            if not session.covered() and not runner.going():
+            if known_ahead:
                 looked_at = {at[0], state.view or at[0]}
                 tell_ahead(entry.trace, looked_at, notation, key="inspector", run=run)
 
@@ -288,7 +293,7 @@ def still_covered(number: int) -> None:
         st.write("What do you expect? Decide first, then reveal the round in the timeline.")
 
 
-def branching(entry: Entry, recipe: Recipe, at: tuple[int, int]) -> None:
+def branching(entry: Entry, at: tuple[int, int]) -> None:
     """Another token here, another K or seed, as a new run beside this one."""
     if "branch" in session.hidden() or entry.recipe is None or runner.going():
         return

@@ -19,6 +19,8 @@ from specviz.recipe import Recipe, from_link
 
 Source = Literal["recorded", "live", "file"]
 RUN_PAGES = ("", "home", "rounds", "exactness")  # those that show a run
+OF_A_RUN = ("run", "sel", "full")  # parameters that mean nothing beside another run
+OF_A_TOUR = ("tour", "step")  # a tour that is left is over
 KEPT_TRACES = 64
 KEPT_RUNS = 8  # a run holds its caches: tens of megabytes
 
@@ -124,17 +126,27 @@ def carry_over(page: str) -> None:
     """
     state = st.session_state
     before, state["_page"] = state.get("_page"), page
-    addresses: dict[str, dict[str, str]] = state.setdefault("_addresses", {})
-    shown, recipe = state.get("_carried", ({}, {}))
     if before not in (None, page) and not st.query_params:
-        st.query_params.update(addresses.get(page, {}))
+        own = dict(state.get("_addresses", {}).get(page, {}))
         if page in RUN_PAGES:
-            st.query_params.update(shown)
+            shown, recipe = state.get("_carried", ({}, {}))
+            if own.get("run") != shown.get("run"):
+                own = {name: value for name, value in own.items() if name not in OF_A_RUN}
+            own |= shown
             state.update(recipe)
-    addresses[page] = st.query_params.to_dict()
+        st.query_params.update(own)
+    _note()
+
+
+def _note() -> None:
+    """Keep the address of the page that is shown, and of what it shows."""
+    state, address = st.session_state, st.query_params.to_dict()
+    page = state.get("_page", "")
+    state.setdefault("_addresses", {})[page] = {k: v for k, v in address.items() if k not in OF_A_TOUR}
     if page in RUN_PAGES:
         names = [f.name for f in fields(Recipe)]
-        shown = {name: st.query_params[name] for name in ("run", "sel") if name in st.query_params}
+        shown = {name: address[name] for name in ("run", "sel") if name in address}
+        _, recipe = state.get("_carried", ({}, {}))
         state["_carried"] = shown, recipe | {name: state[name] for name in names if name in state}
 
 
@@ -170,6 +182,7 @@ def selection() -> tuple[int, int] | None:
 def choose(select: tuple[int, int] | None) -> None:
     """Put a selection into the address. None is said too: a recording would open with its own."""
     st.query_params["sel"] = _sel(select)
+    _note()  # a click redraws a part of the page, without app.py
 
 
 def _sel(select: tuple[int, int] | None) -> str:

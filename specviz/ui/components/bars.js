@@ -116,9 +116,8 @@ function drawBars(data, host) {
   const tools = el("div", "tools");
   root.append(tools, hint);
   root.redraw = () => {
-    const unit = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16 || 1;
     const font = getComputedStyle(host).getPropertyValue("--st-font") || "sans-serif";
-    const svg = picture(data, scale, Math.max(240, host.width / unit), font, (group, lines) => point(root, hint, group, lines));
+    const svg = picture(data, scale, Math.max(240, host.width / host.unit), font, (group, lines) => point(root, hint, group, lines));
     root.querySelector("svg")?.remove();
     root.prepend(svg);
   };
@@ -162,7 +161,8 @@ async function savePicture(root, name) {
   const { width, height } = svg.getBoundingClientRect();
   copy.setAttribute("width", width);
   copy.setAttribute("height", height);
-  const source = URL.createObjectURL(new Blob([new XMLSerializer().serializeToString(copy)], { type: "image/svg+xml" }));
+  const text = new XMLSerializer().serializeToString(copy).replace(/[\uFFFE\uFFFF]/g, "\uFFFD"); // no XML has these
+  const source = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
   const image = Object.assign(new Image(), { src: source });
   await image.decode();
   const canvas = Object.assign(document.createElement("canvas"), { width: 2 * (width + 2 * margin), height: 2 * (height + 2 * margin) });

@@ -1,7 +1,7 @@
 // Headings, paragraphs, formulas and pictures, one under the other. Text is data: textContent only.
 
 const TAGS = { strong: ["strong"], token: ["code"], name: ["code"], target: ["span", "chip target"], draft: ["span", "chip draft"] };
-const PATIENCE = 3000; // milliseconds that what was drawn ahead waits for the server to say the same
+const PATIENCE = 3000; // milliseconds after which the server is right, whatever was drawn ahead of it
 const panels = new WeakMap();
 
 const DRAW = {
@@ -34,7 +34,7 @@ class Panel {
   constructor(parent) {
     this.root = el("div", "blocks");
     parent.append(this.root);
-    this.root.width = this.root.clientWidth;
+    this.measure();
     this.shown = ""; // what is drawn, as JSON
     this.ahead = null; // the place that was drawn before the server spoke of it
     this.resized = new ResizeObserver(() => this.resize());
@@ -50,27 +50,29 @@ class Panel {
     this.root.remove();
   }
 
-  /** Draws what the server says, unless it speaks of a place that was left meanwhile. */
+  /** Draws what the server says, unless it speaks of a place that was left meanwhile and more is to come. */
   update(data) {
     this.data = data;
-    if (this.ahead !== null && this.ahead !== data.place) return;
-    this.settle();
+    clearTimeout(this.waiting);
+    const left = this.ahead !== null && this.ahead.run === data.run && this.ahead.place !== data.place;
+    if (left) this.waiting = setTimeout(() => this.settle(), PATIENCE);
+    else this.settle();
   }
 
   settle() {
-    clearTimeout(this.waiting);
     this.ahead = null;
     this.draw(this.data.blocks);
   }
 
   /** Draws a place that the timeline has selected, if the browser was told about it. */
   follow({ run, place }) {
-    const known = globalThis.specvizAhead;
-    const content = known?.run === run && run && this.data.key ? known.places[place]?.[this.data.key] : undefined;
-    if (!content) return;
-    this.ahead = place;
+    if (!run || run !== this.data.run) return;
     clearTimeout(this.waiting);
-    this.waiting = setTimeout(() => this.settle(), PATIENCE);
+    this.ahead = null;
+    if (place === this.data.place) return this.settle(); // the server has nothing new to say
+    const known = globalThis.specvizAhead, content = known?.run === run ? known.places[place]?.[this.data.key] : undefined;
+    if (!content) return;
+    this.ahead = { run, place };
     this.draw(content);
   }
 
@@ -81,9 +83,16 @@ class Panel {
     this.root.replaceChildren(...blocks.map((each) => DRAW[each.block](each, this.root)));
   }
 
-  resize() {
-    if (this.root.clientWidth === this.root.width) return;
+  /** Takes the room there is, and the size of letters, on which a picture depends; whether one has changed. */
+  measure() {
+    const { width, unit } = this.root;
     this.root.width = this.root.clientWidth;
+    this.root.unit = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16 || 1;
+    return width !== this.root.width || unit !== this.root.unit;
+  }
+
+  resize() {
+    if (!this.measure()) return;
     for (const each of this.root.querySelectorAll(".bars")) each.redraw();
   }
 }

@@ -67,18 +67,19 @@ def prose(parts: Iterable[Part], show: Show, small: bool = False) -> Prose:
     )
 
 
-def blocks(content: Iterable[Block], *, key: str, place: Place | None = None) -> None:
+def blocks(content: Iterable[Block], *, key: str, run: str = "", place: Place = (0, 0)) -> None:
     """Draw `content` from top to bottom.
 
     Args:
         content: what to draw.
         key: names the component.
-        place: the round and position this is about. Then the component follows the timeline at once, with
-            what the browser was told `ahead` under this key, until this is drawn for the new place.
+        run: the name under which the timeline shows the run that this is about. Then the component follows
+            the timeline at once, with what the browser was told `ahead`, until this is drawn again.
+        place: the round and position that this is about.
     """
     data: dict[str, Any] = {"blocks": _drawn(content)}
-    if place is not None:
-        data |= {"key": key, "place": _name(place)}
+    if run:
+        data |= {"key": key, "run": run, "place": _name(place)}
     _MOUNT(key=key, data=data)
 
 

@@ -136,6 +136,7 @@ class Timeline {
     const anew = !this.data || this.data.covered !== data.covered || this.data.notation !== data.notation || (data.covered && pushed);
     const changed = anew || this.data.trace !== data.trace;
     if (changed) this.columns = JSON.parse(data.trace);
+    if (this.data?.run !== data.run) this.viewed = undefined;
     this.data = data;
     this.version = data.push.version;
     if (pushed) this.revealed = new Set(data.push.revealed);
@@ -365,9 +366,10 @@ class Timeline {
 
   /** Lets the server know which rounds are looked at, so that it can tell the page about them beforehand. */
   tellView() {
+    if (this.data.live || this.data.covered || this.step !== null) return;
     const { scrollTop, clientHeight, scrollHeight } = this.scroller, { rounds } = this.model;
     const round = rounds[Math.floor(((scrollTop + clientHeight / 2) / scrollHeight) * rounds.length)];
-    if (!round || this.step !== null || Math.abs(round.number - (this.viewed ?? 1)) < 4) return;
+    if (!round || Math.abs(round.number - (this.viewed ?? 1)) < 4) return;
     this.viewed = round.number;
     this.send("view", round.number);
   }

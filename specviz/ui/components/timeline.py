@@ -105,6 +105,9 @@ def timeline(
     def view_changed() -> None:
         number = st.session_state[key].get("view")
         memory.view = number if type(number) is int and 1 <= number <= len(trace.rounds) else None
+        # This event is nobody's wish. It may carry an address from before the last click: say that again.
+        if on_select is not None and memory.known is not None:
+            on_select(memory.known)
 
     selected = selected if selected is not None and _exists(trace, selected) else None
     made = (trace.created, trace.seed, trace.prompt_ids)
