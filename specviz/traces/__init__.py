@@ -47,6 +47,7 @@ RECORDINGS = (
         "First look",
         "A round in all its parts: tokens accepted, one rejected, one corrected, and once a bonus.",
         Recipe(),
+        (1, 4),
     ),
     Recording(
         "copying",
@@ -73,6 +74,29 @@ RECORDINGS = (
         Recipe(prompt=STORY, temperature=1.0, draft=BUILT_IN),
     ),
     Recording(
+        "early-exit",
+        "Early exit",
+        "The target's own first layers draft. No second model is needed, but a draft token costs most of a "
+        "pass.",
+        Recipe(prompt=STORY, drafter="early-exit"),
+    ),
+    Recording(
+        "medusa",
+        "Medusa",
+        "Each head guesses one place, from one hidden state and blind to what the others guess: the further "
+        "on, the worse.",
+        Recipe(prompt=STORY, drafter="medusa"),
+        (2, 1),
+    ),
+    Recording(
+        "eagle",
+        "EAGLE",
+        "One layer drafts on the target's hidden states. The first round has seen none yet and drafts "
+        "nothing.",
+        Recipe(prompt=STORY, drafter="eagle"),
+        (2, 2),
+    ),
+    Recording(
         "long",
         "K too long",
         "Twelve drafts a round: nearly all behind the first rejection are thrown away.",
@@ -94,7 +118,7 @@ RECORDINGS = (
         "rejected",
         "First token rejected",
         "When the first draft token fails, a whole round yields one token, as plain decoding would.",
-        Recipe(seed=2),
+        Recipe(seed=13),
     ),
     Recording(
         "perfect",
