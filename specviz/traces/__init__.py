@@ -64,7 +64,8 @@ RECORDINGS = (
     Recording(
         "nothing-to-copy",
         "Nothing to copy",
-        "The same story with prompt lookup: no earlier text ends like this one, so nothing is proposed.",
+        "The same story with prompt lookup: earlier text rarely ends like this one, so little is proposed, and "
+        "none of it is kept.",
         Recipe(prompt=STORY, drafter="ngram", temperature=1.0),
     ),
     Recording(
