@@ -64,8 +64,8 @@ RECORDINGS = (
     Recording(
         "nothing-to-copy",
         "Nothing to copy",
-        "The same story with prompt lookup: earlier text rarely ends like this one, so little is proposed, and "
-        "none of it is kept.",
+        "The same story with prompt lookup: earlier text rarely ends like this one, so little is proposed, "
+        "and none of it is kept.",
         Recipe(prompt=STORY, drafter="ngram", temperature=1.0),
     ),
     Recording(
