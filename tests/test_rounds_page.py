@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,12 @@ def test_every_recording_opens(entry):
     app = open_app(run=entry.name)
     assert not app.exception
     assert entry.moral in texts(app)
+    # A link that names only the run brings its settings along.
+    assert {f.name: app.session_state[f.name] for f in fields(Recipe) if f.name in app.session_state} == {
+        f.name: getattr(entry.recipe, f.name) for f in fields(Recipe) if f.name in app.session_state
+    }
+    assert app.session_state["drafter"] == entry.recipe.drafter
+    assert "settings changed" not in texts(app)
 
 
 def test_choosing_a_recording_sets_the_controls():

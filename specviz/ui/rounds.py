@@ -1,6 +1,6 @@
 """Parts of the Rounds page around timeline and inspector."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -22,6 +22,7 @@ SOURCES = {"recorded": "recorded run", "live": "live run", "file": "opened from 
 
 def gallery(entry: Entry | None) -> None:
     """What this page shows, the recorded runs, and the runs of this session."""
+    _take_recipe(entry)
     st.markdown(
         "A small **draft** model guesses K tokens; the large **target** model checks them in one pass and "
         "keeps what it agrees with. What comes out is distributed exactly as if the target had written alone."
@@ -57,6 +58,14 @@ def gallery(entry: Entry | None) -> None:
             )
     if shown in names:
         st.caption(traces.recording(shown).moral)
+
+
+def _take_recipe(entry: Entry | None) -> None:
+    """Of an address that names a run and no settings, the settings are those of the run."""
+    names = [f.name for f in fields(Recipe)]
+    said = any(name in st.session_state or name in st.query_params for name in names)
+    if entry is not None and entry.recipe is not None and not said:
+        panel.set_recipe(entry.recipe)
 
 
 def _open_recording() -> None:
