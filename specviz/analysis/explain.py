@@ -105,10 +105,11 @@ def masses(inspection: Inspection, notation: Notation = "leviathan") -> str:
     if not row.residual_mass:
         return f"{p} and {q} are equal here: nothing can be rejected."
     return (
-        f"Before a token is drawn, it is kept with chance β = {number(row.beta)}, the area that {p} and {q} "
-        f"share, and rejected with chance TV = {number(inspection.rejected_mass)}, the area where {q} is "
-        f"above {p}: there the draft proposes too much. Where {p} is above {q} is the residual: the same "
-        f"area, {number(row.residual_mass)}; its own bars show it scaled up to 1."
+        f"Over all tokens that the draft might have drawn here, one is kept with chance β = "
+        f"{number(row.beta)}, the area that {p} and {q} share, and rejected with chance TV = "
+        f"{number(inspection.rejected_mass)} (the total variation distance), the area where {q} is above "
+        f"{p}: there the draft proposes too much. Where {p} is above {q} is the residual: the same area, "
+        f"{number(row.residual_mass)}; its own bars show it scaled up to 1."
     )
 
 

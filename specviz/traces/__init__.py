@@ -45,7 +45,7 @@ RECORDINGS = (
     Recording(
         "capital",
         "First look",
-        "A round in all its parts: tokens accepted, one rejected, one corrected, and once a bonus.",
+        "Rounds in all their parts: tokens accepted, rejected, corrected, discarded; now and then a bonus.",
         Recipe(),
         (1, 4),
     ),

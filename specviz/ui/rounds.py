@@ -25,7 +25,8 @@ def gallery(entry: Entry | None) -> None:
     _take_recipe(entry)
     st.markdown(
         "A small **draft** model guesses K tokens; the large **target** model checks them in one pass and "
-        "keeps what it agrees with. What comes out is distributed exactly as if the target had written alone."
+        "keeps each with a chance: the likelier it finds the token itself, the higher. What comes out is "
+        "distributed exactly as if the target had written alone."
     )
     if "gallery" in session.hidden():
         return

@@ -94,7 +94,7 @@ def test_a_selected_place_is_shown_before_the_server_answers(app, open_page):
 def test_nothing_covered_is_known_ahead(app, open_page):
     page = open_page(f"{app}/?run=long&sel=1.1&lock=1")
     page.get_by_text("Round 1 is covered").wait_for(timeout=60_000)
-    page.get_by_role("button", name="reveal round 1").click()
+    page.get_by_role("button", name="reveal round 1", exact=True).click()
     page.get_by_text("Round 1 · position 1").first.wait_for()
     page.wait_for_function(SETTLED)
     assert page.evaluate("globalThis.specvizAhead ?? null") is None
@@ -123,7 +123,7 @@ def test_the_bars_are_saved_as_a_png_and_change_their_scale(app, open_page):
 def test_back_goes_through_the_changes_to_the_run_before(app, open_page):
     """Every control that a recording sets is a step of its own."""
     page = open_page(app)
-    page.get_by_text("A round in all its parts").wait_for(timeout=60_000)
+    page.get_by_text("Rounds in all their parts").wait_for(timeout=60_000)
     before = page.evaluate("history.length")
     page.get_by_role("radio", name="Copying").or_(page.get_by_role("button", name="Copying")).first.click()
     page.get_by_text("where there is a list to copy").wait_for()
@@ -133,7 +133,7 @@ def test_back_goes_through_the_changes_to_the_run_before(app, open_page):
         # Streamlit's client stumbles over its message cache when steps overtake its reruns.
         page.wait_for_function(SETTLED)
         page.wait_for_timeout(700)
-    page.get_by_text("A round in all its parts").wait_for()
+    page.get_by_text("Rounds in all their parts").wait_for()
     assert page.get_by_role("spinbutton", name="Temperature").input_value() == "0.70"
     page.go_forward()
     page.wait_for_url("**run=copying*")
