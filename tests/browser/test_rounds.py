@@ -31,7 +31,7 @@ def test_a_cold_deep_link_goes_through_the_frame(serve, open_page):
 
 def test_the_first_screen_is_a_recorded_run(app, open_page):
     page = open_page(app)
-    page.get_by_text("recorded run").wait_for(timeout=60_000)
+    page.get_by_text("· recorded run").wait_for(timeout=60_000)
     assert page.get_by_role("gridcell").count() or page.get_by_text("rejected").count()
 
 
