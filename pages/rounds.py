@@ -2,6 +2,7 @@
 
 from specviz.ui import files, frame, judge_again, panel, runner, session
 from specviz.ui import rounds as parts
+from specviz.ui.stage import stage
 
 frame.require_entrypoint()
 
@@ -15,7 +16,7 @@ if entry is None:
 else:
     parts.headline(entry, recipe)
     parts.metric_row(entry.trace)
-    parts.stage(entry)
+    stage(entry)
     judge_again.panel(entry.trace)
     files.panel(entry)
 
