@@ -208,7 +208,7 @@ def train(target, examples, kind, tokens, folder, objective=None):
 
 @pytest.mark.parametrize("kind", TRAINEES)
 def test_beta_rises(target, examples, kind, tmp_path):
-    _, notes, _ = train(target, examples, kind, 20_000, tmp_path)
+    _, notes, _ = train(target, examples, kind, 40_000, tmp_path)
     assert all(after > before + 0.005 for before, after in zip(notes[0], notes[-1], strict=True))
 
 
