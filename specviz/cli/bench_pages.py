@@ -47,7 +47,7 @@ CLICK = """([row, column]) => new Promise((resolve) => {
   cell.click();
   setTimeout(() => { watch.disconnect(); resolve([painted, last]); }, 1200);
 })"""
-# Brings a row into view and waits until it is drawn.
+# Brings a row into view.
 SHOW = """(row) => {
   const root = [...document.querySelectorAll('.st-key-timeline *')].map((e) => e.shadowRoot).find(Boolean);
   root.querySelectorAll('.row')[row].scrollIntoView({ block: 'nearest' });

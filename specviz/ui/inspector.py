@@ -18,7 +18,7 @@ from specviz.ui import pictures
 from specviz.ui.components.blocks import Block, Formula, Heading, ahead, blocks, packed, prose
 from specviz.ui.distributions import distributions
 from specviz.ui.markup import code, markdown
-from specviz.ui.text import Show, visible
+from specviz.ui.text import Show, shower
 
 BADGES = {
     "accepted": "green",
@@ -45,7 +45,7 @@ def inspector(trace: Trace, round: int, position: int, *, key: str, run: str = "
         ValueError: if the trace has no such place.
     """
     place = inspect_position(trace, round, position)
-    show = _shower(place)
+    show = shower(trace)
     with st.container(border=True, key=f"{key}-panel"):
         words = st.container()
         coin = st.container()
@@ -91,21 +91,18 @@ def _around(
 ) -> dict[tuple[int, int], dict[str, Iterable[Block]]]:
     """What the inspector draws at every place of these rounds, by the keys of its components."""
     found: dict[tuple[int, int], dict[str, Iterable[Block]]] = {}
+    show = shower(trace)
     for round in rounds:
+        cells = list(_caches(trace, round, show))
         for position in range(1, round.k + 2):
             place = inspect_position(trace, round.number, position)
-            show = _shower(place)
             gauge = [] if place.row.u is None else [pictures.gauge(place, place.row.u)]
             found[round.number, position] = {
                 f"{key}-told": _told(place, show, notation),
                 f"{key}-gauge": gauge,
-                f"{key}-cells": _caches(trace, round, show),
+                f"{key}-cells": cells,
             }
     return found
-
-
-def _shower(place: Inspection) -> Show:
-    return lambda token: visible(place.text(token))
 
 
 def chosen_notation() -> Notation:

@@ -6,21 +6,16 @@ import streamlit as st
 from specviz.analysis import explain
 from specviz.analysis.inspect import Inspection, inspect_position
 from specviz.analysis.prose import count, number
-from specviz.decoding.trace import Round, TokenText, Trace
+from specviz.decoding.trace import Round, Trace
 from specviz.lessons import laws, worked
 from specviz.ui import charts, lesson_charts, pictures
 from specviz.ui.components.blocks import blocks
 from specviz.ui.distributions import distributions
 from specviz.ui.markup import code, markdown
 from specviz.ui.teaching import chart
-from specviz.ui.text import Show, visible
+from specviz.ui.text import shower, visible
 
 BARS = 6
-
-
-def shower(trace: Trace) -> Show:
-    """The text of a token of this trace."""
-    return lambda token: visible(trace.tokens.get(token, TokenText(f"#{token}".encode(), special=True)))
 
 
 def pick_round(trace: Trace, key: str, first: Round) -> Round:

@@ -20,9 +20,10 @@ from specviz.lessons.facts import H100_BYTES, H100_OPERATIONS
 from specviz.ui import charts, lesson_charts, pictures
 from specviz.ui import lesson_widgets as rule
 from specviz.ui.components.blocks import blocks
-from specviz.ui.lesson_widgets import pick_round, shower
+from specviz.ui.lesson_widgets import pick_round
 from specviz.ui.markup import code, markdown
 from specviz.ui.teaching import chart
+from specviz.ui.text import shower
 
 ROWS = [1, 2, 3, 5, 9, 17, 33, 65, 129, 257, 513, 1025]
 

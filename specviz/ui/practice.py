@@ -14,8 +14,9 @@ from specviz.lessons.numeric import Problem
 from specviz.ui import session
 from specviz.ui.components.ordering import Order, ordering
 from specviz.ui.learning import result
-from specviz.ui.lesson_widgets import pick_round, shower
+from specviz.ui.lesson_widgets import pick_round
 from specviz.ui.teaching import LARGEST, answers_hidden, number
+from specviz.ui.text import shower
 
 SECTIONS = {
     "order": "Put a round in order",

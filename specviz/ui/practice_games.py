@@ -11,10 +11,10 @@ from specviz.lessons.library import Card
 from specviz.lessons.verdicts import Task
 from specviz.ui import charts, lesson_charts
 from specviz.ui.components import browser_memory
-from specviz.ui.lesson_widgets import shower
 from specviz.ui.markup import code, markdown
 from specviz.ui.practice import SEED, choose_run
 from specviz.ui.teaching import answers_hidden, chart, number
+from specviz.ui.text import shower
 
 LEVELS = {1: "1 with the coin", 2: "2 without the coin", 3: "3 what is emitted"}
 HELP = {

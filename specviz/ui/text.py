@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Literal, NamedTuple
 from unicodedata import bidirectional, category
 
-from specviz.decoding.trace import TokenText
+from specviz.decoding.trace import TokenText, Trace
 
 Show = Callable[[int], str]
 """The text of a token, by its id."""
@@ -69,6 +69,11 @@ def visible(token: TokenText) -> str:
     """
     shown = "".join(map(visible_piece, pieces(token))) or "∅"
     return f"\u2068{shown}\u2069" if any(bidirectional(ch) in {"R", "AL"} for ch in shown) else shown
+
+
+def shower(trace: Trace) -> Show:
+    """The text of a token of this trace; a file may lack some."""
+    return lambda token: visible(trace.tokens.get(token, TokenText(f"#{token}".encode(), special=True)))
 
 
 def visible_piece(piece: Piece) -> str:

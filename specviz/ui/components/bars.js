@@ -121,21 +121,18 @@ function drawBars(data, host) {
     root.querySelector("svg")?.remove();
     root.prepend(svg);
   };
-  if (data.scales.length > 1) {
-    const log = button("Log scale", "Logarithmic scale for the upper bars", () => {
-      scale = data.scales[(data.scales.indexOf(scale) + 1) % data.scales.length];
-      try {
-        sessionStorage.setItem(CHOICE, scale.name);
-      } catch {
-        // then it is forgotten
-      }
-      log.setAttribute("aria-pressed", scale.name === "log");
-      root.redraw();
-    });
+  const log = button("Log scale", "Logarithmic scale for the upper bars", () => {
+    scale = data.scales.find((each) => each !== scale);
+    try {
+      sessionStorage.setItem(CHOICE, scale.name);
+    } catch {
+      // then it is forgotten
+    }
     log.setAttribute("aria-pressed", scale.name === "log");
-    tools.append(log);
-  }
-  tools.append(button("PNG", "Save this picture as a PNG", () => savePicture(root, data.file), "Save the bars as a PNG"));
+    root.redraw();
+  });
+  log.setAttribute("aria-pressed", scale.name === "log");
+  tools.append(log, button("PNG", "Save this picture as a PNG", () => savePicture(root, data.file), "Save the bars as a PNG"));
   root.redraw();
   return root;
 }

@@ -54,7 +54,7 @@ class Bars:
 
     Attributes:
         columns: from left to right.
-        scales: those that the viewer can choose from.
+        scales: the linear and the logarithmic one, between which the viewer chooses.
         residual_top: the end of the residual's scale; None leaves the lower bars out.
         residual_title: written above them.
         legend: names of "target", "draft" and "overlap", those that are shown.
@@ -63,7 +63,7 @@ class Bars:
     """
 
     columns: tuple[Column, ...]
-    scales: tuple[Scale, ...]
+    scales: tuple[Scale, Scale]
     residual_top: float | None
     residual_title: str
     legend: tuple[tuple[str, str], ...]
