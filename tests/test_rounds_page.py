@@ -13,7 +13,8 @@ from tables import table_pair
 from specviz import traces
 from specviz.decoding import codec
 from specviz.recipe import Recipe
-from specviz.ui import pairs, session
+from specviz.ui import pairs, runner, session
+from specviz.ui.inspector import NOTATIONS
 
 ROOT = Path(__file__).parent.parent
 
@@ -295,3 +296,45 @@ def test_recipes_survive_a_link():
     )
     assert from_link(to_link(recipe)) == recipe
     assert to_link(Recipe()) == {}
+
+
+def test_the_timeline_keeps_its_place_when_a_run_starts_and_ends(monkeypatch):
+    """In another place of the page the browser would build it anew, and show a selection of before."""
+
+    def path(node, before=()):
+        for i, child in getattr(node, "children", {}).items():
+            if child.type == "bidi_component":
+                return (*before, i)
+            found = path(child, (*before, i))
+            if found:
+                return found
+        return ()
+
+    monkeypatch.setattr(runner, "advance", lambda *_: None)
+    app = open_app(run="capital")
+    resting = path(app.main)
+    app.session_state["going"] = "run"
+    app.run()
+    assert not app.exception
+    assert len(resting) > 2 and path(app.main) == resting
+
+
+def test_judging_by_the_exact_rule_again_leaves_the_panel_open():
+    app = open_app("judge-open", run="capital")
+    app.selectbox(key="judge").set_value("always-accept").run()
+    app.selectbox(key="judge").set_value("exact").run()
+    assert not app.exception
+    assert "Every round ends as it did" in texts(app)
+
+
+def test_what_is_told_ahead_has_the_letters_of_the_link():
+    app = open_app(run="capital", notation=NOTATIONS["chen"])
+    found = [json.loads(element.proto.json) for element in app.get("bidi_component")]
+    (told,) = [data for data in found if data.get("key") == "inspector-told"]
+    places = {}
+    for data in found:
+        if "places" in data:
+            assert data["run"] == told["run"]
+            places |= json.loads(data["places"])
+    assert places[told["place"]]["inspector-told"] == told["blocks"]
+    assert "min(1, q/p)" in json.dumps(told["blocks"])

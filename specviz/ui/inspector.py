@@ -107,8 +107,10 @@ def _around(
 
 def chosen_notation() -> Notation:
     """What the notation switch says, also before it is drawn for the first time."""
-    asked = st.session_state.get("notation") or st.query_params.get("notation")
-    return "chen" if asked == "chen" else "leviathan"
+    if "notation" in st.session_state:
+        return st.session_state["notation"]
+    # The address holds what the switch shows.
+    return "chen" if st.query_params.get("notation") == NOTATIONS["chen"] else "leviathan"
 
 
 def notation_switch() -> Notation:
