@@ -2,11 +2,12 @@
 
 import streamlit as st
 
-from specviz.ui import frame, session, tour
+from specviz.ui.shell import frame, tour
+from specviz.ui.state import runs
 
 st.set_page_config(page_title="SpecViz", page_icon="⏩", layout="wide")
 frame.enter()
 page = st.navigation(frame.pages(), position="top")
-session.carry_over(page.url_path)
+runs.carry_over(page.url_path)
 tour.banner()
 page.run()

@@ -2,17 +2,17 @@
 
 import streamlit as st
 
-from specviz.ui import frame
-from specviz.ui.drafters import along, compare, kinds, work
+from specviz.ui.drafters import compare, kinds, overlap, work
+from specviz.ui.shell import frame
 
 frame.require_entrypoint()
 
 text, prompt = st.tabs(kinds.VIEWS, key="view", bind="query-params", on_change="rerun")
 with text:
-    along.section()
+    overlap.section()
 with prompt:
     compare.section()
 loading = st.container()
 work.models()
 kinds.cards()
-work.advance({along.NAME: along.current(), compare.NAME: compare.current()}, loading)
+work.advance({overlap.NAME: overlap.current(), compare.NAME: compare.current()}, loading)

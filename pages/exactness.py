@@ -4,25 +4,26 @@ from functools import partial
 
 import streamlit as st
 
-from specviz.ui import frame, session
 from specviz.ui.exactness import (
     arithmetic,
+    badges,
     caches,
+    continuations,
+    evidence,
     gallery,
-    glance,
-    leak,
     place,
     proof,
     sampling,
-    whole,
-    words,
+    summary,
     work,
 )
+from specviz.ui.shell import frame
+from specviz.ui.state import runs
 
 frame.require_entrypoint()
 
-entry = session.current()
-words.style()
+entry = runs.current()
+badges.style()
 at = place.selected(entry) if entry is not None else None
 place.heading(entry, at)
 if entry is None:
@@ -32,25 +33,25 @@ elif at is None:
 else:
     where = place.obtain(entry, at, st.container())
     place.text(where)
-    summary = st.container()
+    top = st.container()
     with st.container(key="stage"):
         left, right = st.columns([1.75, 1], gap="medium")
     with left:
         arithmetic.card(where)
         sampling.card(where)
-        leak.card(entry)
+        evidence.card(entry)
         proof.card(where)
     with right:
         gallery.card(where)
-        whole.card(entry)
+        continuations.card(entry)
         caches.card(entry)
-    with summary:
-        glance.row(where)
+    with top:
+        summary.row(where)
     work.advance(
         {
             "draws": partial(sampling.drawing, where),
             "gallery": partial(gallery.measuring, where),
-            "whole": partial(whole.continuations, entry),
+            "whole": partial(continuations.wanted, entry),
             "caches": partial(caches.auditing, entry),
         }
     )

@@ -2,23 +2,24 @@
 
 import streamlit as st
 
-from specviz.ui import frame, learning, teaching, tour
-from specviz.ui.components import browser_memory
+from specviz.ui.components import memory
+from specviz.ui.learn import lessons
+from specviz.ui.shell import frame, teaching, tour
 
 frame.require_entrypoint()
 st.space(8)
 
-learning.analogy()
+lessons.analogy()
 with st.container(horizontal=True, vertical_alignment="bottom"):
-    lesson = learning.choose_topic()
-    level = learning.choose_level()
+    lesson = lessons.choose_topic()
+    level = lessons.choose_level()
     tour.start_menu()
     teaching.projector()
-    teaching.link_maker("learn", topic=lesson.key, level=learning.LEVELS[level])
-learning.progress()
+    teaching.link_maker("learn", topic=lesson.key, level=lessons.LEVELS[level])
+lessons.progress()
 
 st.header(f"{lesson.number}. {lesson.title}", anchor=False)
-if learning.predict(lesson.predict, lesson.key):
-    learning.body(lesson, level)
-    learning.next_button(lesson)
-browser_memory.mount()
+if lessons.predict(lesson.predict, lesson.key):
+    lessons.body(lesson, level)
+    lessons.next_button(lesson)
+memory.mount()

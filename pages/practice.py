@@ -2,30 +2,31 @@
 
 import streamlit as st
 
-from specviz.ui import frame, practice, practice_games, teaching
-from specviz.ui.components import browser_memory
+from specviz.ui.components import memory
+from specviz.ui.practice import games, sections
+from specviz.ui.shell import frame, teaching
 
 frame.require_entrypoint()
 st.space(8)
 
 with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-    section = practice.choose_section()
+    section = sections.choose_section()
     with st.container(horizontal=True, vertical_alignment="center", width="content"):
         teaching.projector()
         teaching.link_maker(
             "practice",
             practice=section,
             topic=st.query_params.get("topic", ""),
-            exercise=teaching.number(practice.SEED),
+            exercise=teaching.number(sections.SEED),
         )
 
 match section:
     case "order":
-        practice.order_section()
+        sections.order_section()
     case "verdict":
-        practice_games.verdict_section()
+        games.verdict_section()
     case "cards":
-        practice_games.cards_section()
+        games.cards_section()
     case _:
-        practice.check_section()
-browser_memory.mount()
+        sections.check_section()
+memory.mount()

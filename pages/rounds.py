@@ -1,14 +1,16 @@
 """Run, step, replay: the timeline of a run, and the inspector for the selected place."""
 
-from specviz.ui import files, frame, judge_again, panel, runner, session
-from specviz.ui import rounds as parts
-from specviz.ui.stage import stage
+from specviz.ui.rounds import files, judge_again
+from specviz.ui.rounds import run_bar as parts
+from specviz.ui.rounds.workbench import stage
+from specviz.ui.shell import frame
+from specviz.ui.state import links, runner, runs
 
 frame.require_entrypoint()
 
-entry = session.current()
+entry = runs.current()
 parts.gallery(entry)
-recipe = panel.recipe_panel(disabled=runner.going())
+recipe = links.recipe_panel(disabled=runner.going())
 status = parts.buttons(entry, recipe)
 
 if entry is None:

@@ -7,15 +7,16 @@ import pytest
 from hostile import HOSTILE
 from tables import TableModel, TablePair, table_pair
 
-from specviz.analysis.caches import cache_strips
-from specviz.analysis.inspect import inspect_position, telling
-from specviz.analysis.prose import number
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
 from specviz.decoding.trace import TokenText
-from specviz.ui import charts, pictures
-from specviz.ui.distributions import LABEL, distributions
-from specviz.ui.text import visible
+from specviz.reading.cache_cells import cache_strips
+from specviz.reading.inspect import inspect_position, telling
+from specviz.reading.prose import number
+from specviz.tokens import visible
+from specviz.ui.rounds import gauges
+from specviz.ui.rounds.bars import LABEL, distributions
+from specviz.ui.shell import palette
 
 
 class HostilePair(TablePair):
@@ -136,19 +137,19 @@ def test_sentences_hold_the_numbers():
     text = distributions(place, shower(place)).alt
     for value in (place.row.beta, place.row.tv, place.row.residual_mass, max(c.p for c in place.candidates)):
         assert number(value) in text
-    assert pictures.describe_gauge(place, place.row.u).endswith("rejected.")
-    assert pictures.describe_gauge(place, 0.0).endswith("kept.")
+    assert gauges.describe_gauge(place, place.row.u).endswith("rejected.")
+    assert gauges.describe_gauge(place, 0.0).endswith("kept.")
 
 
 def test_the_gauge_is_filled_to_the_accept_probability():
     place = next(p for p in places(trace_of()) if p.row.p and p.row.p < p.row.q)
     keep = place.row.accept_probability
-    band = pictures.gauge_band(place, 0.25)
+    band = gauges.gauge_band(place, 0.25)
     assert [box[:3] for box in band.boxes] == [("kept", 0.0, keep), ("refused", keep, 1.0 - keep)]
     assert band.marks == ((0.25, "u = 0.25"),)
     assert (keep, number(keep)) in band.ticks
     certain = next(p for p in places(trace_of()) if p.row.p and p.row.p >= p.row.q)
-    assert pictures.gauge_band(certain, 0.25).boxes[0][:4] == ("kept", 0.0, 1.0, "always kept")
+    assert gauges.gauge_band(certain, 0.25).boxes[0][:4] == ("kept", 0.0, 1.0, "always kept")
 
 
 def test_cache_cells_are_those_of_the_strips():
@@ -156,17 +157,17 @@ def test_cache_cells_are_those_of_the_strips():
     place = first(trace, "rejected")
     strips = cache_strips(trace, place.round)
     for strip in strips:
-        band = pictures.cache_band(strip, shower(place))
+        band = gauges.cache_band(strip, shower(place))
         assert [box[0] for box in band.boxes] == [kind for kind, _ in strip.cells]
         assert [box[3] for box in band.boxes] == [shower(place)(token) for _, token in strip.cells]
         ends = [box[1] for box in band.boxes]
         assert all(b - a >= 1.0 for a, b in pairwise(ends))  # no cell lies on another
-    assert str(strips[0].kept) in pictures.describe_caches(strips)
+    assert str(strips[0].kept) in gauges.describe_caches(strips)
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "&", "<", ">", "$a$"])
 def test_escaped_text_holds_nothing_that_plotly_reads(text):
-    safe = charts.escaped(text)
+    safe = palette.escaped(text)
     assert not set("<>$") & set(safe)
     for entity, character in (("&lt;", "<"), ("&gt;", ">"), ("&#36;", "$"), ("&amp;", "&")):
         safe = safe.replace(entity, character)

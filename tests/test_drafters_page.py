@@ -8,12 +8,12 @@ from hostile import HOSTILE
 from streamlit.testing.v1 import AppTest
 from tables import table_pair
 
-from specviz.analysis.strip import Measurement
 from specviz.decoding.trace import TokenText
-from specviz.ui import pairs, session
+from specviz.overlap import Measurement
 from specviz.ui.components import strips
-from specviz.ui.drafters import along, charts, compare, kinds
-from specviz.ui.drafters.along import Along, Wish
+from specviz.ui.drafters import charts, compare, kinds, overlap
+from specviz.ui.drafters.overlap import Along, Wish
+from specviz.ui.state import pairs, runs
 
 ROOT = Path(__file__).parent.parent
 
@@ -64,15 +64,15 @@ def test_without_a_model_the_page_says_what_it_would_do_and_what_the_kinds_are()
 def test_measuring_shows_a_strip_and_figures_for_each_drafter(tiny):
     app = open_page()
     app.text_area(key="strip_text").set_value("abcabcabdfeabca").run()
-    assert app.selectbox(key="strip_source").value == along.OWN
+    assert app.selectbox(key="strip_source").value == overlap.OWN
     app.button(key="strip_toggle").click().run()
     finish(app)
     assert not app.exception
     job = app.session_state["_along"]
-    work = Measurement(tiny, job.measured.tokens, first=along.CONTEXT)
+    work = Measurement(tiny, job.measured.tokens, first=overlap.CONTEXT)
     while not work.done:
         work.advance()
-    means = {along.title(strip.kind): f"{strip.mean():.3f}" for strip in work.result().strips}
+    means = {overlap.title(strip.kind): f"{strip.mean():.3f}" for strip in work.result().strips}
     assert column(app, 0, "Mean β") == means and len(means) == 5
     assert len(app.get("bidi_component")) == 1
     assert "On 13 positions" in texts(app)
@@ -81,7 +81,7 @@ def test_measuring_shows_a_strip_and_figures_for_each_drafter(tiny):
 def test_what_a_run_wrote_is_measured_with_its_prompt_as_context(tiny, monkeypatch):
     app = open_page()
     app.selectbox(key="strip_source").set_value("capital").run()
-    entry = session.entry_by_name("capital")
+    entry = runs.entry_by_name("capital")
     monkeypatch.setattr(tiny, "vocab_size", 6)
     wish = Wish("", tuple(i % 6 for i in entry.trace.prompt_ids + entry.trace.output_ids), 5, 1.0)
     job = Along(wish)
@@ -123,7 +123,7 @@ def test_the_same_prompt_is_run_by_every_drafter_and_each_run_can_be_opened(tiny
     assert rounds["No drafter"] == "10"
     assert list(rounds) == ["No drafter", *(compare.title(kind.name) for kind in kinds.KINDS)]
     job = app.session_state["_comparison"]
-    own = {entry.name: entry for entry in (session.entry_by_name(name) for name in app.session_state["mine"])}
+    own = {entry.name: entry for entry in (runs.entry_by_name(name) for name in app.session_state["mine"])}
     for kind, entry in job.entries.items():
         assert own[entry.name] is entry
         assert len(entry.trace.output_ids) == 10
@@ -181,14 +181,14 @@ def test_token_text_reaches_the_browser_as_data(tiny):
     job = Along(Wish("abcdefabcdef", (), 2, 1.0))
     while not job.done:
         job.burst(tiny)
-    sent = strips.payload(job.measured, job.show, along.name, "leviathan")
+    sent = strips.payload(job.measured, job.show, overlap.name, "leviathan")
     assert len(sent["tokens"]) == 10 and all(len(row["beta"]) == 10 for row in sent["rows"])
     assert sent["tokens"][0] == job.show(job.measured.tokens[2])
-    assert [row["name"] for row in sent["rows"]] == [along.name(kind.name) for kind in kinds.KINDS]
+    assert [row["name"] for row in sent["rows"]] == [overlap.name(kind.name) for kind in kinds.KINDS]
     for row, strip in zip(sent["rows"], job.measured.strips, strict=True):
         for shown, beta in zip(row["beta"], strip.first.tolist(), strict=True):
             assert shown is None if beta != beta else shown == pytest.approx(1000 * beta, abs=0.5)
-    assert "innerHTML" not in (ROOT / "specviz/ui/components/strips.js").read_text()
+    assert "innerHTML" not in (ROOT / "specviz/ui/components/strips/strips.js").read_text()
 
 
 def test_the_charts_show_what_was_measured(tiny):
@@ -196,10 +196,10 @@ def test_the_charts_show_what_was_measured(tiny):
     while not job.done:
         job.burst(tiny)
     measured = job.measured.strips
-    figure = charts.tokens_by_k(measured, along.name)
+    figure = charts.tokens_by_k(measured, overlap.name)
     assert len(figure.data) == 2 * len(measured)
-    assert figure.data[0].y[3] == pytest.approx(along.walk_tokens(measured[0], 4))
-    assert figure.data[1].y[3] == pytest.approx(along.formula_tokens(measured[0], 4))
-    assert f"small model {figure.data[0].y[0]:.2f}" in charts.describe_tokens(measured, along.name)
-    bars = charts.rates_by_position({"model": (0.5, 0.25), "eagle": (0.75,)}, along.name)
+    assert figure.data[0].y[3] == pytest.approx(overlap.walk_tokens(measured[0], 4))
+    assert figure.data[1].y[3] == pytest.approx(overlap.formula_tokens(measured[0], 4))
+    assert f"small model {figure.data[0].y[0]:.2f}" in charts.describe_tokens(measured, overlap.name)
+    bars = charts.rates_by_position({"model": (0.5, 0.25), "eagle": (0.75,)}, overlap.name)
     assert [tuple(bar.y) for bar in bars.data] == [(0.5, 0.25), (0.75,)]

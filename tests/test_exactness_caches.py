@@ -4,11 +4,11 @@ import pytest
 from tables import TableModel, TablePair, table_pair
 from tiny import tiny_pair
 
-from specviz.analysis.cache_check import check_caches, checked, expected_draft_length, rerun
 from specviz.decoding import cache as caches
 from specviz.decoding.faults import FAULTS
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
+from specviz.exactness.cache_check import check_caches, checked, expected_draft_length, rerun
 
 PROMPT = (0, 1, 0, 2, 0, 1)
 BOOKKEEPING = {

@@ -1,10 +1,10 @@
 """Every fault is caught by a check that is made for it, and by no other; all of it measured."""
 
 import pytest
+from catching import at_spot, on_runs
 from tables import table_pair
 from test_exactness_sampling import WHERE_IT_SHOWS, opposed
 
-from specviz.analysis.catching import at_spot, on_runs
 from specviz.decoding.faults import FAULTS, Fault
 from specviz.decoding.sampling import SamplingConfig
 

@@ -8,13 +8,13 @@ from scipy import stats
 from tables import TableModel, TablePair, joint_law, table_pair
 from tiny import tiny_pair
 
-from specviz.analysis import lookup
-from specviz.analysis.end_to_end import Control, EndToEnd
-from specviz.analysis.lookup import LookupPair, NotLookedUp, RememberingModel
 from specviz.decoding import cache as caches
 from specviz.decoding.faults import FAULTS
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
+from specviz.exactness import remembered
+from specviz.exactness.continuations import Control, EndToEnd
+from specviz.exactness.remembered import LookupPair, NotLookedUp, RememberingModel
 
 PROMPT = (0, 1, 0)
 
@@ -209,7 +209,7 @@ def test_lengths_out_of_range_are_refused(length):
 
 
 def test_a_small_memory_is_enough(monkeypatch):
-    monkeypatch.setattr(lookup, "STORE_BYTES", 0)  # the least there is: 64 rows
+    monkeypatch.setattr(remembered, "STORE_BYTES", 0)  # the least there is: 64 rows
     pair = TablePair(TableModel(12, salt=1), TableModel(12, salt=2))
     test = worked(300, pair=pair)
     assert len(test._memory.target._store) <= 64

@@ -8,7 +8,11 @@ import pytest
 from branching import enumerate_law
 from tables import TableModel, TablePair, table_pair
 
-from specviz.analysis.martingale import (
+from specviz.decoding.faults import FAULTS
+from specviz.decoding.run import DecodingRun
+from specviz.decoding.sampling import SamplingConfig
+from specviz.decoding.verify import verify_block
+from specviz.exactness.evidence import (
     ALTERNATIVES,
     Emitted,
     NoEvidence,
@@ -17,10 +21,6 @@ from specviz.analysis.martingale import (
     leak_test,
     log_factors,
 )
-from specviz.decoding.faults import FAULTS
-from specviz.decoding.run import DecodingRun
-from specviz.decoding.sampling import SamplingConfig
-from specviz.decoding.verify import verify_block
 
 PROMPT = (0, 1)
 

@@ -12,21 +12,19 @@ from stories import WordPair, story
 from streamlit.testing.v1 import AppTest
 
 from specviz import traces
-from specviz.analysis import arithmetic as arithmetic_module
-from specviz.analysis.arithmetic import arithmetic
-from specviz.analysis.martingale import leak_test
-from specviz.analysis.proof import proof
-from specviz.analysis.rows import table_spot
-from specviz.analysis.sampling_check import SamplingTest
 from specviz.decoding.faults import FAULTS, Rule
 from specviz.decoding.faults.variations import correction_p
 from specviz.decoding.trace import Table
+from specviz.exactness import arithmetic as arithmetic_module
+from specviz.exactness.arithmetic import arithmetic
+from specviz.exactness.evidence import leak_test
+from specviz.exactness.proof import proof
+from specviz.exactness.recompute import table_spot
+from specviz.exactness.sampling import SamplingTest
 from specviz.recipe import Recipe
-from specviz.ui import exactness_charts as charts
-from specviz.ui import exactness_lines as lines
-from specviz.ui import pairs, session
-from specviz.ui.exactness import sampling, work
+from specviz.ui.exactness import charts, lines, sampling, work
 from specviz.ui.exactness.place import Place, obtain
+from specviz.ui.state import pairs, runs
 
 ROOT = Path(__file__).parent.parent
 
@@ -60,15 +58,15 @@ def live(monkeypatch):
     pair = WordPair()
     monkeypatch.setattr(pairs, "obtain", lambda recipe, place: pair)
     monkeypatch.setattr(pairs.shelf(), "get", lambda recipe: pair)
-    entry = session.Entry("words", "words", "live", story(60), Recipe(k=4, temperature=1.0))
-    session._shelf().put(entry)
+    entry = runs.Entry("words", "words", "live", story(60), Recipe(k=4, temperature=1.0))
+    runs._shelf().put(entry)
     return entry.name
 
 
 @pytest.fixture
 def place():
     """A position of a recorded run, from its table."""
-    entry = session._recorded("capital")
+    entry = runs._recorded("capital")
     round = entry.trace.rounds[5]
     table = table_spot(round.positions[0])
     return Place(entry, round, 1, table.spot, table.ids, tuple(range(8)), 49_144)
@@ -327,8 +325,8 @@ def test_a_file_may_lack_tables_and_texts():
     first, *others = trace.rounds
     bare = replace(first, positions=tuple(replace(p, table=empty) for p in first.positions))
     for name, rounds in (("some", (bare, *others)), ("none", (bare,))):
-        entry = session.Entry(name, name, "file", replace(trace, rounds=rounds, tokens={}))
-        session._shelf().put(entry)
+        entry = runs.Entry(name, name, "file", replace(trace, rounds=rounds, tokens={}))
+        runs._shelf().put(entry)
         app = open_app(run=name, sel="1.1")
         assert not app.exception
         assert ("agrees with p" in texts(app)) == (name == "some")
@@ -336,12 +334,12 @@ def test_a_file_may_lack_tables_and_texts():
 
 def test_the_evidence_goes_over_all_runs_of_this_browser(live):
     one, same, other = (
-        session.Entry(name, name, "live", story(40, seed=seed), Recipe())
+        runs.Entry(name, name, "live", story(40, seed=seed), Recipe())
         for name, seed in (("one", 1), ("same", 1), ("other", 2))
     )
     app = open_app(run=live)
     for entry in (one, same, other):
-        session._shelf().put(entry)
+        runs._shelf().put(entry)
     app.session_state["mine"] = ["one", "same", "other"]
     app.run()
     app.segmented_control(key="watch").set_value("all runs made here").run()
@@ -353,7 +351,7 @@ def test_the_evidence_goes_over_all_runs_of_this_browser(live):
 
 def test_a_run_by_a_faulty_rule_crosses_the_threshold():
     trace = story(400, agreement=0.1, verifier=FAULTS["always-accept"].verifier)
-    session._shelf().put(session.Entry("faulty", "faulty", "file", trace))
+    runs._shelf().put(runs.Entry("faulty", "faulty", "file", trace))
     app = open_app(run="faulty")
     assert not app.exception
     assert "✗ passed 20 at token" in texts(app)
@@ -362,7 +360,7 @@ def test_a_run_by_a_faulty_rule_crosses_the_threshold():
 
 def test_hostile_tokens_stay_text():
     trace = story(40, texts=HOSTILE[:16])
-    session._shelf().put(session.Entry("hostile", "hostile", "file", trace))
+    runs._shelf().put(runs.Entry("hostile", "hostile", "file", trace))
     app = open_app(run="hostile")
     assert not app.exception
     for chart in app.get("plotly_chart"):
@@ -424,7 +422,7 @@ def test_doubling_bursts_stop_at_the_goal(place):
 
 
 def test_the_drafted_token_is_always_among_the_bars():
-    entry = session._recorded("hot")
+    entry = runs._recorded("hot")
     for round in entry.trace.rounds:
         for number in range(1, round.k + 1):
             place = obtain_table(entry, round.number, number)

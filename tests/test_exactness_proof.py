@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from specviz.analysis.proof import proof
 from specviz.decoding.faults import FAULTS, Spot
+from specviz.exactness.proof import proof
 
 GOLDEN = Spot(np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.3, 0.5]))
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from tables import TableModel, TablePair, table_pair
 
-from specviz.analysis.rows import RowsUnavailable, recompute, recompute_rows, table_spot
 from specviz.decoding.faults import EXACT, FAULTS, output
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
+from specviz.exactness.recompute import RowsUnavailable, recompute, recompute_rows, table_spot
 
 PROMPT = (0, 1, 0, 2, 0, 1)
 CONTROLS = {

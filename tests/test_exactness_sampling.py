@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from specviz.analysis.arithmetic import arithmetic
-from specviz.analysis.chi_square import draws_needed, goodness_of_fit, merge, same_law
-from specviz.analysis.inverse_cdf import InverseCdf
-from specviz.analysis.noise import honest_noise, mean_absolute_deviation
-from specviz.analysis.sampling_check import Draws, SamplingTest, draws_until_caught
 from specviz.decoding.faults import EXACT, FAULTS, Rule, Spot, make_verifier, output
 from specviz.decoding.randomness import accepts, inverse_cdf
 from specviz.decoding.sampling import SamplingConfig
 from specviz.decoding.verify import verify_block
+from specviz.exactness.arithmetic import arithmetic
+from specviz.exactness.chi_square import draws_needed, goodness_of_fit, merge, same_law
+from specviz.exactness.guide_table import InverseCdf
+from specviz.exactness.noise import honest_noise, mean_absolute_deviation
+from specviz.exactness.sampling import Draws, SamplingTest, draws_until_caught
 
 GOLDEN = Spot(np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.3, 0.5]))
 

@@ -9,12 +9,12 @@ import pytest
 from hostile import HOSTILE
 from tables import TableModel, TablePair, table_pair
 
-from specviz.analysis import export
-from specviz.analysis.html_export import round_html, run_html
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
 from specviz.decoding.trace import TokenText
-from specviz.ui.text import visible
+from specviz.reading import export
+from specviz.reading.html_export import round_html, run_html
+from specviz.tokens import visible
 
 
 class HostilePair(TablePair):

@@ -7,9 +7,6 @@ import pytest
 from branching import enumerate_law
 from tables import TableModel, TablePair, joint_law, table_pair, total_variation
 
-from specviz.analysis.metrics import metrics
-from specviz.analysis.rejudge import rejudge
-from specviz.analysis.rows import recompute
 from specviz.decoding.faults import (
     EXACT,
     FAULTS,
@@ -26,6 +23,9 @@ from specviz.decoding.randomness import SeededRandomness, inverse_cdf
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
 from specviz.decoding.verify import verify_block
+from specviz.exactness.recompute import recompute
+from specviz.reading.metrics import metrics
+from specviz.reading.rejudge import rejudge
 
 P = np.array([0.5, 0.3, 0.2])
 Q = np.array([0.2, 0.3, 0.5])

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from tables import TableModel, TablePair, table_pair
 
-from specviz.analysis import explain
-from specviz.analysis.caches import cache_strips, figures, next_feed
-from specviz.analysis.chain import chain
-from specviz.analysis.inspect import inspect_position, telling
-from specviz.analysis.prose import apart, number, plain
-from specviz.analysis.rejudge import rejudge
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
 from specviz.decoding.verify import Verdict
+from specviz.reading import explain
+from specviz.reading.cache_cells import cache_strips, figures, next_feed
+from specviz.reading.inspect import inspect_position, telling
+from specviz.reading.logit_steps import chain
+from specviz.reading.prose import apart, number, plain
+from specviz.reading.rejudge import rejudge
 
 CONFIGS = {
     "plain": SamplingConfig(),

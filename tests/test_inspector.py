@@ -11,21 +11,21 @@ from hostile import HOSTILE
 from streamlit.testing.v1 import AppTest
 from tables import TableModel, TablePair, table_pair
 
-from specviz.analysis.explain import verdict
-from specviz.analysis.html_export import round_html, run_html
-from specviz.analysis.inspect import inspect_position
-from specviz.analysis.prose import name, plain, sentence, strong
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
 from specviz.decoding.trace import Table, TokenText
-from specviz.ui.markup import code, markdown
-from specviz.ui.text import visible
+from specviz.reading.explain import verdict
+from specviz.reading.html_export import round_html, run_html
+from specviz.reading.inspect import inspect_position
+from specviz.reading.prose import name, plain, sentence, strong
+from specviz.tokens import visible
+from specviz.ui.shell.markup import code, markdown
 
 
 def page():
     import streamlit as st
 
-    from specviz.ui.inspector import inspector
+    from specviz.ui.rounds.inspector import inspector
 
     inspector(st.session_state.trace, *st.session_state.place, key="panel", run="this run")
 
@@ -232,7 +232,7 @@ def test_what_is_told_ahead_is_what_the_panel_draws():
     def both():
         import streamlit as st
 
-        from specviz.ui.inspector import inspector, tell_ahead
+        from specviz.ui.rounds.inspector import inspector, tell_ahead
 
         inspector(st.session_state.trace, *st.session_state.place, key="panel", run="this run")
         tell_ahead(
@@ -296,6 +296,6 @@ def test_our_own_words_cannot_become_markup():
 
 
 def test_nothing_here_needs_torch():
-    modules = "specviz.ui.inspector, specviz.analysis.html_export"
+    modules = "specviz.ui.rounds.inspector, specviz.reading.html_export"
     script = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

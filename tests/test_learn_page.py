@@ -69,13 +69,13 @@ def test_an_unknown_topic_is_the_first():
 
 
 def test_junk_in_the_browsers_memory_is_ignored():
-    from specviz.ui import learning
-    from specviz.ui.components import browser_memory
+    from specviz.ui.components import memory
+    from specviz.ui.learn import lessons
 
     for junk in ("x", {"a": 1}, [1, None, "no-such-lesson"], None):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(browser_memory, "recall", lambda name, junk=junk: junk)
-            assert learning.done() == set()
+            patch.setattr(memory, "recall", lambda name, junk=junk: junk)
+            assert lessons.done() == set()
 
 
 @pytest.mark.slow
@@ -95,10 +95,10 @@ def test_the_lessons_do_not_import_torch():
 
 def test_the_lessons_look_at_a_run_of_ones_own(monkeypatch):
     from specviz import traces
-    from specviz.ui import session
+    from specviz.ui.state import runs
 
-    entry = session.Entry("mine", "An open story", "live", traces.load("story"))
-    monkeypatch.setattr(session, "mine", lambda: [entry])
+    entry = runs.Entry("mine", "An open story", "live", traces.load("story"))
+    monkeypatch.setattr(runs, "mine", lambda: [entry])
     for key in KEYS:
         at = reveal(learn(topic=key), key)
         at.selectbox(key="lesson-run").set_value("mine").run()
@@ -109,10 +109,10 @@ def test_the_lessons_look_at_a_run_of_ones_own(monkeypatch):
 def test_a_run_with_hostile_text_stays_text(monkeypatch):
     from stories import HOSTILE, story
 
-    from specviz.ui import session
+    from specviz.ui.state import runs
 
-    entry = session.Entry("mine", "**hostile** <b>", "file", story(40, texts=HOSTILE, seed=5))
-    monkeypatch.setattr(session, "mine", lambda: [entry])
+    entry = runs.Entry("mine", "**hostile** <b>", "file", story(40, texts=HOSTILE, seed=5))
+    monkeypatch.setattr(runs, "mine", lambda: [entry])
     for key in KEYS:
         at = reveal(learn(topic=key), key)
         at.selectbox(key="lesson-run").set_value("mine").run()

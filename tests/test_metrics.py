@@ -3,8 +3,8 @@
 import pytest
 from tables import table_pair
 
-from specviz.analysis.metrics import metrics
 from specviz.decoding.run import DecodingRun
+from specviz.reading.metrics import metrics
 
 
 class FakeRound:

@@ -10,7 +10,6 @@ from branching import enumerate_law
 from scipy import stats
 from tables import TableModel, TablePair, joint_law, table_pair, total_variation
 
-from specviz.analysis.cache_check import checked
 from specviz.decoding import cache, randomness, run, sampling, verify
 from specviz.decoding.drafters import base, model, ngram
 from specviz.decoding.faults import FAULTS
@@ -18,6 +17,7 @@ from specviz.decoding.faults.bookkeeping import WrappedDrafter
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig, effective_probs
 from specviz.decoding.verify import Verdict, verify_block
+from specviz.exactness.cache_check import checked
 
 PROMPT = (0, 1, 0)
 TOLERANCE = 1e-6  # of the total variation distance

@@ -14,10 +14,10 @@ from streamlit.testing.v1 import AppTest
 from specviz import traces
 from specviz.decoding.randomness import accepts
 from specviz.lessons import anki, library, numeric, ordering, schedule, verdicts
-from specviz.ui import practice as ui
-from specviz.ui import teaching
 from specviz.ui.components import ordering as component
 from specviz.ui.components.ordering import Order
+from specviz.ui.practice import sections as ui
+from specviz.ui.shell import teaching
 
 
 def test_there_are_at_least_forty_questions_over_all_topics():

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from tables import TableModel, TablePair, table_pair
 
-from specviz.analysis.rejudge import NotRecorded, rejudge, rejudge_trace
 from specviz.decoding.randomness import SeededRound
 from specviz.decoding.record import LEADING
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
 from specviz.decoding.verify import Verdict, residual, verify_block
+from specviz.reading.rejudge import NotRecorded, rejudge, rejudge_trace
 
 CONFIGS = [
     SamplingConfig(),
@@ -222,5 +222,5 @@ def run_to_end(run):
 
 
 def test_no_torch():
-    code = "import sys; import specviz.analysis.rejudge; sys.exit('torch' in sys.modules)"
+    code = "import sys; import specviz.reading.rejudge; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -13,8 +13,8 @@ from tables import table_pair
 from specviz import traces
 from specviz.decoding import codec
 from specviz.recipe import Recipe
-from specviz.ui import pairs, runner, session
-from specviz.ui.inspector import NOTATIONS
+from specviz.ui.rounds.inspector import NOTATIONS
+from specviz.ui.state import pairs, runner, runs
 
 ROOT = Path(__file__).parent.parent
 
@@ -128,22 +128,22 @@ def test_run_makes_rounds_to_the_end(table_pairs):
     finish(app)
     assert not app.exception
     assert "live run" in texts(app)
-    assert len(session.entry_by_name(shown(app)).trace.output_ids) == 24
+    assert len(runs.entry_by_name(shown(app)).trace.output_ids) == 24
 
 
 def test_step_makes_one_round_and_the_run_goes_on_from_there(table_pairs):
     app = open_app(prompt="abcabc", max_tokens="24", seed="5")
     app.button(key="run_step").click().run()
     name = shown(app)
-    assert len(session.entry_by_name(name).trace.rounds) == 1
+    assert len(runs.entry_by_name(name).trace.rounds) == 1
     assert app.button(key="run_toggle").label == "Resume"
     app.button(key="run_step").click().run()
     assert shown(app) == name
-    assert len(session.entry_by_name(name).trace.rounds) == 2
+    assert len(runs.entry_by_name(name).trace.rounds) == 2
     app.button(key="run_toggle").click().run()
     finish(app)
     assert shown(app) == name
-    assert session.entry_by_name(name).run.finish == "length"
+    assert runs.entry_by_name(name).run.finish == "length"
 
 
 def test_changed_settings_start_a_new_run(table_pairs):
@@ -186,7 +186,7 @@ def test_a_wrong_cache_is_reported(table_pairs):
     app = open_app(prompt="abcabc", max_tokens="12", seed="9")
     app.button(key="run_toggle").click().run()
     finish(app)
-    run = session.entry_by_name(shown(app)).run
+    run = runs.entry_by_name(shown(app)).run
     run.target_cache.layers[0].tokens[3] ^= 1
     next(b for b in app.button if b.label == "Audit the caches").click().run()
     assert "target" in app.error[0].value.lower()
@@ -196,14 +196,14 @@ def test_branching_continues_from_a_place_with_another_token(table_pairs):
     app = open_app(prompt="abcabc", max_tokens="12", seed="8")
     app.button(key="run_toggle").click().run()
     finish(app)
-    parent = session.entry_by_name(shown(app))
+    parent = runs.entry_by_name(shown(app))
     app.session_state["branch-open"] = True
     app.run()
     app.selectbox(key="branch_token").set_value(5).run()
     next(b for b in app.button if b.label == "Start the branch").click().run()
     finish(app)
     assert not app.exception
-    child = session.entry_by_name(shown(app))
+    child = runs.entry_by_name(shown(app))
     assert child.parent == (parent.name, 1, 1)
     assert child.trace.prompt_ids == (*parent.trace.prompt_ids, 5)
     assert len(child.trace.output_ids) == 12
@@ -216,7 +216,7 @@ def test_a_wrong_rule_is_announced(table_pairs):
     finish(app)
     assert not app.exception
     assert "Not the exact engine" in app.error[0].proto.title
-    trace = session.entry_by_name(shown(app)).trace
+    trace = runs.entry_by_name(shown(app)).trace
     assert {r.verifier for r in trace.rounds} == {"always-accept"}
     assert all(r.accepted == r.k for r in trace.rounds)
 
@@ -271,7 +271,7 @@ def test_a_file_that_is_no_trace_is_refused_with_the_reason():
 def test_the_settings_of_a_trace_are_found_again_unless_the_controls_cannot_say_them():
     from dataclasses import replace
 
-    from specviz.ui.files import recipe_of
+    from specviz.ui.rounds.files import recipe_of
 
     for entry in traces.RECORDINGS:
         found = recipe_of(traces.load(entry.name))

@@ -7,10 +7,10 @@ import pytest
 from drafts import KINDS, llama_drafts, table_drafts
 from tables import TableModel, TablePair
 
-from specviz.analysis import strip as strips
-from specviz.analysis.strip import LONGEST, Measurement, Strip, formula_tokens, leading, walk_tokens
+from specviz import overlap as strips
 from specviz.decoding.drafters import make_drafter
 from specviz.decoding.sampling import SamplingConfig, effective_probs
+from specviz.overlap import LONGEST, Measurement, Strip, formula_tokens, leading, walk_tokens
 
 TEXT = [0, 1, 2, 0, 1, 1, 2, 0, 1, 2, 2, 0, 1, 0, 2, 1, 2, 0, 1, 2, 0]
 CONTROLS = SamplingConfig(temperature=0.8, top_k=3, repetition_penalty=1.2)

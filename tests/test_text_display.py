@@ -3,7 +3,7 @@
 import pytest
 
 from specviz.decoding.trace import TokenText
-from specviz.ui.text import LONGEST, Piece, groups, pieces, visible
+from specviz.tokens import LONGEST, Piece, groups, pieces, visible
 
 
 def shown(data: bytes | str) -> tuple[tuple[str, str], ...]:

@@ -10,8 +10,8 @@ import pytest
 from stories import HOSTILE, PROMPT, cut_story, first, long_story, story
 from streamlit.testing.v1 import AppTest
 
-from specviz.analysis.metrics import metrics
 from specviz.decoding.trace import TokenText
+from specviz.reading.metrics import metrics
 from specviz.ui.components import timeline as timeline_module
 from specviz.ui.components.timeline import payload
 
@@ -285,7 +285,7 @@ def mixed(colour: str, share: float, surface: str) -> str:
 @pytest.fixture(scope="module")
 def themes() -> list[dict[str, str]]:
     """The custom properties of the light and of the dark theme."""
-    css = (COMPONENTS / "timeline.css").read_text(encoding="utf-8")
+    css = (COMPONENTS / "timeline" / "timeline.css").read_text(encoding="utf-8")
     blocks = [css[css.index(f"{name} {{") :].split("}")[0] for name in (".timeline", ".timeline.dark")]
     light, dark = (dict(re.findall(r"--([\w-]+):\s*([^;]+);", block)) for block in blocks)
     return [light, {**light, **dark}]
@@ -314,7 +314,7 @@ def test_p_and_q_have_their_colours_to_themselves(themes):
 
 
 def test_the_scripts_put_nothing_into_markup():
-    for path in COMPONENTS.glob("*.js"):
+    for path in COMPONENTS.rglob("*.js"):
         source = path.read_text(encoding="utf-8")
         for danger in (
             "innerHTML",

@@ -6,10 +6,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from specviz import traces
-from specviz.analysis.inspect import inspect_position
 from specviz.lessons import library
 from specviz.lessons.tours import SELECTIONS, place, tours
-from specviz.ui import practice, tour
+from specviz.reading.inspect import inspect_position
+from specviz.ui.practice import sections
+from specviz.ui.shell import tour
 
 ROOT = Path(__file__).parent.parent
 STEPS = [(t, i) for t in tours() for i in range(len(t.steps))]
@@ -34,7 +35,7 @@ def test_every_step_leads_somewhere(guide, at):
     assert (ROOT / tour.PAGES[step.page]).exists()
     assert step.page not in ("rounds", "exactness") or step.run in {r.name for r in traces.RECORDINGS}
     assert step.page != "learn" or step.topic in {lesson.key for lesson in library.lessons()}
-    assert step.page != "practice" or step.practice in practice.SECTIONS
+    assert step.page != "practice" or step.practice in sections.SECTIONS
     app = AppTest.from_file(ROOT / "app.py", default_timeout=30)
     app.query_params.update(tour.parameters(guide, at))
     app.run()

@@ -8,16 +8,16 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from specviz.analysis.arithmetic import arithmetic
-from specviz.analysis.cache_check import CacheCheck, check_caches
-from specviz.analysis.end_to_end import EndToEnd
-from specviz.analysis.martingale import leak_test
-from specviz.analysis.rows import recompute
-from specviz.analysis.sampling_check import SamplingTest
 from specviz.cli import options
 from specviz.decoding.faults import FAULTS, Fault, Spot, get_fault
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.trace import Trace
+from specviz.exactness.arithmetic import arithmetic
+from specviz.exactness.cache_check import CacheCheck, check_caches
+from specviz.exactness.continuations import EndToEnd
+from specviz.exactness.evidence import leak_test
+from specviz.exactness.recompute import recompute
+from specviz.exactness.sampling import SamplingTest
 
 # A control that nine times in ten needs fewer draws than this share of those made has to be caught.
 CONTROL_SHARE = 0.5

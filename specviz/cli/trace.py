@@ -7,12 +7,12 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from specviz.analysis.metrics import metrics
 from specviz.cli import options
 from specviz.decoding import codec
 from specviz.decoding.run import DecodingRun, RunError
 from specviz.decoding.trace import ModelInfo, Round, Trace
-from specviz.ui.text import visible
+from specviz.reading.metrics import metrics
+from specviz.tokens import visible
 
 
 def add_parser(subparsers) -> None:

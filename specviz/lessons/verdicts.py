@@ -10,9 +10,9 @@ from typing import Literal
 
 import numpy as np
 
-from specviz.analysis.inspect import Inspection, inspect_position
 from specviz.decoding.randomness import accepts
 from specviz.decoding.trace import Trace
+from specviz.reading.inspect import Inspection, inspect_position
 
 Kind = Literal["kept for certain", "kept by this coin", "refused by this coin", "refused for certain"]
 KINDS: tuple[Kind, ...] = (

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from specviz import traces
-from specviz.ui.text import visible
+from specviz.tokens import visible
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60_000

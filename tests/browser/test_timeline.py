@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from stories import HOSTILE, PROMPT, story
 
-from specviz.analysis import prose
+from specviz.reading import prose
 from specviz.ui.components.timeline import payload
 
 COMPONENTS = Path(__file__).parents[2] / "specviz" / "ui" / "components"
@@ -459,7 +459,7 @@ def test_numbers_are_written_as_everywhere_else(open_page):
     page = open_page("about:blank")
     values = [0, 1, 0.5, 0.34, 0.098, 0.05, 0.0094, 0.00031, 6.1e-5, 1.234e-12, 0.996, 0.99996, 0.1, 0.075]
     pairs = [(0.12345, 0.12349), (0.5, 0.7), (0.99991, 0.9999), (1e-7, 1.01e-7), (0.001, 0.9)]
-    source = (COMPONENTS / "words.js").read_text(encoding="utf-8")
+    source = (COMPONENTS / "shared" / "words.js").read_text(encoding="utf-8")
     result = page.evaluate(
         "([source, values, pairs]) => new Function(source + '; return [arguments[0].map((x) => number(x)),"
         " arguments[1].map(([a, b]) => apart(a, b))]')(values, pairs)",

@@ -1,7 +1,7 @@
 """Rules for one position: the exact one, and every way to get it wrong in one place.
 
 A rule says when a drawn token is kept and what a refused one is replaced by. From that one description
-follow the verifier that the engine runs, the draws that `specviz.analysis.sampling_check` makes a
+follow the verifier that the engine runs, the draws that `specviz.exactness.sampling` makes a
 million times, and the exact law of the output, which is summed here over the whole vocabulary.
 """
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from specviz.analysis.strip import Strip, formula_tokens, walk_tokens
-from specviz.ui.charts import DIMMED, FAINT, bare_axis, figure, frame, legend
+from specviz.overlap import Strip, formula_tokens, walk_tokens
+from specviz.ui.shell.palette import DIMMED, FAINT, bare_axis, figure, frame, legend
 
 BETA = "#6a51c7"
 LONGEST_BLOCK = 8

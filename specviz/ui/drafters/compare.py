@@ -8,15 +8,15 @@ import streamlit as st
 
 from specviz import recipe as recipes
 from specviz import traces
-from specviz.analysis.metrics import Metrics, metrics
 from specviz.decoding.run import RunError
 from specviz.models.errors import LoadError
+from specviz.reading.metrics import Metrics, metrics
 from specviz.recipe import LIMITS, Recipe, to_link
-from specviz.ui import panel, runner, session
-from specviz.ui.charts import CONFIG
+from specviz.tokens import visible
 from specviz.ui.drafters import charts, work
-from specviz.ui.session import Entry
-from specviz.ui.text import visible
+from specviz.ui.shell.palette import CONFIG
+from specviz.ui.state import links, runner, runs
+from specviz.ui.state.runs import Entry
 
 NAME = "same"
 PLAIN = "none"  # plain decoding: rounds without a draft
@@ -33,7 +33,7 @@ class Comparison:
         self.recipe = recipe
         # A round without drafts is plain decoding, whoever does not draft.
         self.recipes = {PLAIN: replace(recipe, drafter="ngram", k=0)}
-        self.recipes |= {kind: replace(recipe, drafter=kind) for kind in panel.DRAFTERS}
+        self.recipes |= {kind: replace(recipe, drafter=kind) for kind in links.DRAFTERS}
         self.waiting = list(self.recipes)
         self.entries: dict[str, Entry] = {}
         self.missing: dict[str, str] = {}
@@ -71,7 +71,7 @@ class Comparison:
             if kind in self.entries:
                 entry = self.entries[kind]
                 entry.run = None  # its caches are megabytes
-                session.keep(entry)
+                runs.keep(entry)
 
 
 def section() -> None:
@@ -128,8 +128,8 @@ def _controls() -> Recipe:
             label, low, high, value, step=step, key=key, disabled=going, help=text or None
         )
 
-    k = number(1, "Drafts K", "same_k", 4, 1, int(LIMITS["k"][1]), panel.HELP["k"])
-    temperature = number(2, "Temperature", "same_temperature", 0.7, 0.0, 2.0, panel.HELP["temperature"])
+    k = number(1, "Drafts K", "same_k", 4, 1, int(LIMITS["k"][1]), links.HELP["k"])
+    temperature = number(2, "Temperature", "same_temperature", 0.7, 0.0, 2.0, links.HELP["temperature"])
     seed = number(3, "Seed", "same_seed", 0, 0, int(LIMITS["seed"][1]))
     tokens = number(4, "Tokens", "same_tokens", 48, 1, 256)
     return replace(work.recipe(), prompt=prompt, k=k, temperature=temperature, seed=seed, max_tokens=tokens)
@@ -238,7 +238,7 @@ def _equal(job: Comparison) -> str:
 
 def name(kind: str) -> str:
     """A drafter's name for people."""
-    return "no drafter" if kind == PLAIN else panel.DRAFTERS[kind]
+    return "no drafter" if kind == PLAIN else links.DRAFTERS[kind]
 
 
 def title(kind: str) -> str:

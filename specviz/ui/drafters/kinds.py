@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import streamlit as st
 
 from specviz import traces
-from specviz.ui import panel
 from specviz.ui.drafters import work
+from specviz.ui.state import links
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def cards() -> None:
 
 
 def _card(kind: Kind) -> None:
-    name = panel.DRAFTERS[kind.name]
+    name = links.DRAFTERS[kind.name]
     st.markdown(f"##### {name[:1].upper()}{name[1:]}")
     st.write(kind.how)
     st.markdown(f"**q:** {kind.law}")

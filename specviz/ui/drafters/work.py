@@ -8,7 +8,7 @@ import streamlit as st
 from specviz.decoding.run import RunError
 from specviz.models.errors import LoadError
 from specviz.recipe import BUILT_IN, Recipe
-from specviz.ui import pairs
+from specviz.ui.state import pairs
 
 STATE = "_drafters_working"
 

@@ -2,13 +2,12 @@
 
 import streamlit as st
 
-from specviz.analysis.arithmetic import Arithmetic, arithmetic
-from specviz.analysis.prose import number
 from specviz.decoding.faults import Fault
-from specviz.ui import exactness_charts as charts
-from specviz.ui.charts import CONFIG
-from specviz.ui.exactness import words
+from specviz.exactness.arithmetic import Arithmetic, arithmetic
+from specviz.reading.prose import number
+from specviz.ui.exactness import badges, charts
 from specviz.ui.exactness.place import Place, memo
+from specviz.ui.shell.palette import CONFIG
 
 
 def sums(place: Place, fault: Fault | None = None) -> Arithmetic:
@@ -24,10 +23,10 @@ def card(place: Place) -> None:
     deviation = f"{found.deviation:.1e}" if found.deviation else "0"
     verdict = ("green", f"✓ {deviation}") if found.ok else ("red", f"✗ {deviation}")
     with st.container(border=True, key="card-arithmetic"):
-        words.title("1 · By arithmetic")
+        badges.title("1 · By arithmetic")
         st.markdown(
             "**Kept from the draft + corrected from the residual = p**, for every token. "
-            f"Largest deviation over {over}: {words.badge(verdict)}"
+            f"Largest deviation over {over}: {badges.badge(verdict)}"
         )
         st.plotly_chart(
             charts.stack(found, place.show, place.others),

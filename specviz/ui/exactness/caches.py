@@ -7,17 +7,17 @@ from typing import Any
 
 import streamlit as st
 
-from specviz.analysis.cache_check import CacheCheck, check_caches
-from specviz.analysis.prose import count
 from specviz.decoding.run import DecodingRun
+from specviz.exactness.cache_check import CacheCheck, check_caches
+from specviz.reading.prose import count
 from specviz.recipe import EXACT, Recipe
-from specviz.ui import exactness_lines as charts
-from specviz.ui import pairs
-from specviz.ui.charts import CONFIG
-from specviz.ui.exactness import choice, words, work
+from specviz.ui.exactness import badges, chosen_fault, work
+from specviz.ui.exactness import lines as charts
+from specviz.ui.exactness.continuations import ENGINES
 from specviz.ui.exactness.memory import remember
-from specviz.ui.exactness.whole import ENGINES
-from specviz.ui.session import Entry
+from specviz.ui.shell.palette import CONFIG
+from specviz.ui.state import pairs
+from specviz.ui.state.runs import Entry
 
 
 class Auditing:
@@ -75,7 +75,7 @@ def auditing(entry: Entry) -> Auditing | None:
     """The job for the chosen engine; None if it is not known how to load the pair."""
     if entry.recipe is None:
         return None
-    rule = choice.fault().name if st.session_state.get("caches") == ENGINES[1] else EXACT
+    rule = chosen_fault.fault().name if st.session_state.get("caches") == ENGINES[1] else EXACT
     key = entry.name, rule
     job = st.session_state.get("_auditing")
     if job is None or job.key != key:
@@ -92,7 +92,7 @@ def results(entry: Entry) -> dict[str, tuple[int | None, int]]:
 def card(entry: Entry) -> None:
     going = work.going() == "caches"
     with st.container(border=True, key="card-caches"):
-        words.title("5 · Caches")
+        badges.title("5 · Caches")
         st.markdown(
             "The run is made again; after every round each cache is compared with a pass that uses none."
         )
@@ -115,7 +115,7 @@ def card(entry: Entry) -> None:
         job.place = st.container()
         work.trouble("caches")
         if job.key[1] != EXACT:
-            st.caption(f"With: {choice.fault().title}")
+            st.caption(f"With: {chosen_fault.fault().title}")
         if job.checks:
             bad = next((check.round for check in job.checks if not check.ok), None)
             results(entry)[job.key[1]] = bad, job.rounds
@@ -170,7 +170,7 @@ def _line(role: str, found: list[CacheCheck]) -> str:
     verdict = ("green", "✓ right") if not wrong else ("red", f"✗ wrong after {count(wrong, 'round')}")
     last = found[-1]
     diffs = [check.logit_diff for check in found if check.logit_diff is not None]
-    text = f"**{role}** {words.badge(verdict)} {last.held} of {last.expected} positions"
+    text = f"**{role}** {badges.badge(verdict)} {last.held} of {last.expected} positions"
     if diffs:
         text += f", logits off by at most **{max(diffs):.1e}** (tolerance {last.tolerance:.0e})"
     return text

@@ -6,22 +6,21 @@ from time import monotonic
 
 import streamlit as st
 
-from specviz.analysis.arithmetic import TOLERANCE
-from specviz.analysis.prose import count, number
-from specviz.analysis.sampling_check import draws_until_caught
 from specviz.decoding.faults import FAULTS, Fault, Kind
+from specviz.exactness.arithmetic import TOLERANCE
+from specviz.exactness.sampling import draws_until_caught
 from specviz.lessons.cost import expected_tokens
+from specviz.reading.prose import count, number
 from specviz.recipe import to_link
-from specviz.ui import exactness_charts as charts
-from specviz.ui.charts import CONFIG
-from specviz.ui.exactness import caches, choice, sampling, whole, words, work
+from specviz.ui.exactness import badges, caches, charts, chosen_fault, continuations, sampling, work
 from specviz.ui.exactness.arithmetic import sums
 from specviz.ui.exactness.memory import remember
 from specviz.ui.exactness.place import Place
-from specviz.ui.markup import code
+from specviz.ui.shell.markup import code
+from specviz.ui.shell.palette import CONFIG
 
 MOST = 1_000_000
-GROUPS: dict[Kind, tuple[str, words.Verdict]] = {
+GROUPS: dict[Kind, tuple[str, badges.Verdict]] = {
     "law": ("Mistakes that change the output", ("orange", "wrong")),
     "lossy": ("Meant to change it, for speed", ("violet", "lossy by design")),
     "wasteful": ("Right, but accepts too little", ("blue", "exact but wasteful")),
@@ -74,7 +73,7 @@ def changes(place: Place, fault: Fault) -> bool:
 def card(place: Place) -> None:
     job = measuring(place)
     with st.container(border=True, key="card-faults"):
-        words.title("Fault gallery")
+        badges.title("Fault gallery")
         st.caption(
             "Choose one: its law, the picture and the checks follow. TV: how far its output is from p here."
         )
@@ -82,17 +81,17 @@ def card(place: Place) -> None:
             _list(place, job)
         _measure_button(job)
     with st.container(border=True, key="card-fault"):
-        _explain(place, choice.fault(), job)
+        _explain(place, chosen_fault.fault(), job)
 
 
 def _list(place: Place, job: Measuring) -> None:
-    chosen = choice.family(choice.fault().name)
+    chosen = chosen_fault.family(chosen_fault.fault().name)
     for kind, (heading, badge) in GROUPS.items():
         names = [f.name for f in FAULTS.values() if f.kind == kind]
         labels = {name: _line(place, FAULTS[name], job) for name in names}
         key = f"_faults_{kind}"
         st.session_state[key] = chosen if chosen in names else None
-        st.markdown(f"**{heading}** {words.badge(badge)}")
+        st.markdown(f"**{heading}** {badges.badge(badge)}")
         st.radio(
             heading,
             names,
@@ -109,7 +108,7 @@ def _list(place: Place, job: Measuring) -> None:
 def _choose(key: str) -> None:
     name = st.session_state[key]
     if name:
-        choice.choose(name)
+        chosen_fault.choose(name)
 
 
 def _line(place: Place, fault: Fault, job: Measuring) -> str:
@@ -131,7 +130,7 @@ def _catch(place: Place, fault: Fault, job: Measuring) -> str:
     if fault.kind == "wasteful":
         return "nothing to catch"
     if not fault.one_position:
-        texts = whole.results(place.entry).get(fault.name)
+        texts = continuations.results(place.entry).get(fault.name)
         return "end to end" if texts is None or texts.ok else f"{texts.continuations:,} texts"
     if not place.decides(fault):
         return "full vocab."
@@ -163,7 +162,7 @@ def _measure_button(job: Measuring) -> None:
 
 def _explain(place: Place, fault: Fault, job: Measuring) -> None:
     _, badge = GROUPS[fault.kind]
-    st.markdown(f"##### {fault.title} {words.badge(badge)}", anchors=False)
+    st.markdown(f"##### {fault.title} {badges.badge(badge)}", anchors=False)
     st.markdown(fault.does)
     _slider(fault)
     if place.decides(fault):
@@ -197,7 +196,7 @@ def _slider(fault: Fault) -> None:
     st.session_state[key] = min(high, max(low, float(value)))
 
     def move() -> None:
-        choice.choose(f"{kind}={st.session_state[key]:g}")
+        chosen_fault.choose(f"{kind}={st.session_state[key]:g}")
 
     st.slider(label, low, high, step=0.01, key=key, on_change=move)
 
@@ -261,7 +260,7 @@ def _on_runs(place: Place, fault: Fault) -> str:
     bad, rounds = caches.results(place.entry).get(fault.name, (None, 0))
     if rounds:
         found.append("in no round" if bad is None else f"after {count(bad, 'round')}")
-    texts = whole.results(place.entry).get(fault.name)
+    texts = continuations.results(place.entry).get(fault.name)
     if texts is not None:
         found.append(f"{'not in' if texts.ok else 'in'} {texts.continuations:,} continuations")
     return f", measured: {', '.join(found)}" if found else " (run it with the fault)"
@@ -275,7 +274,7 @@ def _to_rounds(place: Place, fault: Fault) -> None:
         "pages/rounds.py",
         label="Let it judge a run, on the Rounds page",
         icon=":material/timeline:",
-        query_params=to_link(replace(recipe, rule=choice.family(fault.name))),
+        query_params=to_link(replace(recipe, rule=chosen_fault.family(fault.name))),
     )
 
 

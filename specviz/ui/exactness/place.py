@@ -6,17 +6,17 @@ from typing import Any
 import streamlit as st
 
 from specviz import traces
-from specviz.analysis.caches import prefix
-from specviz.analysis.prose import GLYPHS
-from specviz.analysis.rows import RowsUnavailable, recompute, table_spot
 from specviz.decoding.faults import Fault, Spot, get_fault
 from specviz.decoding.trace import Position, Round
+from specviz.exactness.recompute import RowsUnavailable, recompute, table_spot
 from specviz.models.errors import LoadError
-from specviz.ui import pairs, panel, session
+from specviz.reading.cache_cells import prefix
+from specviz.reading.prose import GLYPHS
+from specviz.tokens import visible
 from specviz.ui.exactness.memory import remember
-from specviz.ui.markup import code
-from specviz.ui.session import Entry
-from specviz.ui.text import visible
+from specviz.ui.shell.markup import code
+from specviz.ui.state import links, pairs, runs
+from specviz.ui.state.runs import Entry
 
 SHOWN = 8
 CONTEXT = 12  # tokens of the text before the position
@@ -94,7 +94,7 @@ def selected(entry: Entry) -> tuple[int, int] | None:
     rounds = candidates(entry)
     if not rounds:
         return None
-    chosen = session.selection() if "sel" in st.query_params else None
+    chosen = runs.selection() if "sel" in st.query_params else None
     if chosen is None or chosen[0] not in rounds:
         return remember(("telling", entry.name, len(entry.trace.rounds)), lambda: telling(entry))
     round = entry.trace.rounds[chosen[0] - 1]
@@ -125,7 +125,7 @@ def heading(entry: Entry | None, at: tuple[int, int] | None) -> None:
 
 def _choose_run(entry: Entry | None) -> None:
     titles = {r.name: f"{r.title} (recorded)" for r in traces.RECORDINGS}
-    titles |= {e.name: e.title for e in session.mine()}
+    titles |= {e.name: e.title for e in runs.mine()}
     if entry is not None:
         titles.setdefault(entry.name, entry.title)
     st.session_state["_exact_run"] = entry.name if entry is not None else None
@@ -141,12 +141,12 @@ def _choose_run(entry: Entry | None) -> None:
 
 
 def _open() -> None:
-    entry = session.entry_by_name(st.session_state["_exact_run"] or "")
+    entry = runs.entry_by_name(st.session_state["_exact_run"] or "")
     if entry is None:
         return
     if entry.recipe is not None:
-        panel.set_recipe(entry.recipe)
-    session.show(entry)
+        links.set_recipe(entry.recipe)
+    runs.show(entry)
     st.query_params.pop("sel", None)  # the page chooses a telling position
 
 
@@ -165,11 +165,11 @@ def _choose_round(entry: Entry, at: tuple[int, int]) -> None:
 
 
 def _choose() -> None:
-    entry = session.current()
+    entry = runs.current()
     if entry is None:
         return
     number, position = st.session_state["_exact_round"], st.session_state["_exact_position"]
-    session.choose((number, position))
+    runs.choose((number, position))
 
 
 def _position_title(entry: Entry, row: Position, number: int) -> str:

@@ -2,16 +2,16 @@
 
 import streamlit as st
 
-from specviz.analysis.proof import proof
-from specviz.analysis.prose import Part, number, sentence
-from specviz.ui.exactness import words
+from specviz.exactness.proof import proof
+from specviz.reading.prose import Part, number, sentence
+from specviz.ui.exactness import badges
 from specviz.ui.exactness.place import Place
-from specviz.ui.markup import code, markdown
+from specviz.ui.shell.markup import code, markdown
 
 
 def card(place: Place) -> None:
     with st.container(border=True, key="card-proof"):
-        words.title("Why it is exact: five lines, with these numbers")
+        badges.title("Why it is exact: five lines, with these numbers")
         with st.container(horizontal=True, vertical_alignment="bottom"):
             column = st.selectbox(
                 "For the token x",

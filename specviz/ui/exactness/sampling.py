@@ -5,16 +5,15 @@ from time import monotonic
 
 import streamlit as st
 
-from specviz.analysis.arithmetic import TOLERANCE
-from specviz.analysis.chi_square import draws_needed
-from specviz.analysis.prose import number
-from specviz.analysis.sampling_check import SamplingCheck, SamplingTest
 from specviz.decoding.faults import Fault
-from specviz.ui import exactness_charts as charts
-from specviz.ui.charts import CONFIG
-from specviz.ui.exactness import choice, words, work
+from specviz.exactness.arithmetic import TOLERANCE
+from specviz.exactness.chi_square import draws_needed
+from specviz.exactness.sampling import SamplingCheck, SamplingTest
+from specviz.reading.prose import number
+from specviz.ui.exactness import badges, charts, chosen_fault, work
 from specviz.ui.exactness.arithmetic import sums
 from specviz.ui.exactness.place import Place, memo
+from specviz.ui.shell.palette import CONFIG
 
 GOALS = ("1,000", "10,000", "100,000", "1,000,000", "10,000,000")
 BIASES = ("0.1", "0.03", "0.01", "0.003", "0.001")
@@ -75,7 +74,7 @@ class Drawing:
 
 def drawing(place: Place) -> Drawing:
     """The draws at this place beside the chosen fault."""
-    fault = choice.fault()
+    fault = chosen_fault.fault()
     control = fault if place.decides(fault) else None
     seed = st.session_state.get("_draw_seed", 0)
     job = st.session_state.get("_drawing")
@@ -102,21 +101,21 @@ def card(place: Place) -> None:
     with job.lock:
         exact, control = job.checks()
     with st.container(border=True, key="card-sampling"):
-        words.title("2 · By sampling")
+        badges.title("2 · By sampling")
         _controls(job)
         work.trouble("draws")
         left, right = st.columns(2, gap="medium")
         top = charts.scale(*(c.bars for c in (exact, control) if c is not None))
         with left:
-            st.markdown(f"**the exact rule** {words.badge(words.AGREES if exact.ok else words.DISAGREES)}")
+            st.markdown(f"**the exact rule** {badges.badge(badges.AGREES if exact.ok else badges.DISAGREES)}")
             _result(exact, place, "exact", top, faulty=False)
         with right:
-            fault = choice.fault()
+            fault = chosen_fault.fault()
             if control is None:
                 _no_control(place, fault)
             else:
                 st.markdown(
-                    f"**control: {_lower(fault.title)}** {words.badge(_verdict(place, fault, control))}"
+                    f"**control: {_lower(fault.title)}** {badges.badge(_verdict(place, fault, control))}"
                 )
                 _result(control, place, "control", top, faulty=is_biased(place, fault))
         if not exact.ok:
@@ -126,7 +125,7 @@ def card(place: Place) -> None:
                 icon=":material/warning:",
             )
         if control is not None:
-            _negative_control(place, choice.fault(), control)
+            _negative_control(place, chosen_fault.fault(), control)
         _bias(job, place)
 
 
@@ -205,10 +204,10 @@ def is_biased(place: Place, fault: Fault) -> bool:
     return sums(place, fault).tv > TOLERANCE
 
 
-def _verdict(place: Place, fault: Fault, check: SamplingCheck) -> words.Verdict:
+def _verdict(place: Place, fault: Fault, check: SamplingCheck) -> badges.Verdict:
     if check.caught:
-        return words.CAUGHT
-    return words.NOT_YET if is_biased(place, fault) else words.AGREES
+        return badges.CAUGHT
+    return badges.NOT_YET if is_biased(place, fault) else badges.AGREES
 
 
 def _negative_control(place: Place, fault: Fault, check: SamplingCheck) -> None:
@@ -242,7 +241,7 @@ def _negative_control(place: Place, fault: Fault, check: SamplingCheck) -> None:
 
 def _no_control(place: Place, fault: Fault) -> None:
     why = "needs the full vocabulary" if fault.one_position else "not at one position"
-    st.markdown(f"**control: {_lower(fault.title)}** {words.badge(('gray', why))}")
+    st.markdown(f"**control: {_lower(fault.title)}** {badges.badge(('gray', why))}")
     if fault.one_position:
         st.info(
             "The recorded table does not decide what this fault does: it looks at every token, at other rows "

@@ -1,0 +1,1 @@
+"""Checks that the output follows the target."""

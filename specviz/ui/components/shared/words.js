@@ -1,0 +1,165 @@
+// What is said about a token and about a stage. Sentences are lists of parts: strings, and objects that name
+// a token, a probability under the target or the draft, or a word to stress. Whoever draws them decides how.
+// p and q below are target and draft; what the reader sees are the letters of the chosen notation.
+
+const ENDS = { eos: "end of text", stop: "stop string", length: "length limit", context: "context full" };
+
+const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
+const ms = (x) => (x >= 9.95 ? x.toFixed(0) : x >= 0.095 ? x.toFixed(1) : "<0.1") + " ms";
+
+/** Two decimals in little room, never rounded to a certainty that is none. */
+function short(x) {
+  if (x === null) return "—";
+  if (x <= 0 || x >= 1) return x <= 0 ? "0" : "1";
+  if (x < 0.005) return "<.01";
+  return x >= 0.995 ? ">.99" : x.toFixed(2).slice(1);
+}
+
+/** A number for prose, written as specviz.reading.prose.number writes it. */
+function number(x, digits = 2) {
+  if (x === null) return "—";
+  if (x === 0) return "0";
+  if (x < 1e-4) {
+    const [mantissa, exponent] = x.toExponential(digits - 1).split("e");
+    return `${mantissa}×10⁻${[...exponent.slice(1)].map((ch) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[ch]).join("")}`;
+  }
+  let text = "";
+  for (let places = digits; places < 9; places++) {
+    text = x.toPrecision(places);
+    if (Number(text) !== 1 || x === 1) break;
+  }
+  return Number(text) === 1 ? "1" : text;
+}
+
+/** Two numbers with as many digits as it takes to tell them apart. */
+function apart(a, b) {
+  let texts = [];
+  for (let digits = 2; digits < 10; digits++) {
+    texts = [number(a, digits), number(b, digits)];
+    if (texts[0] !== texts[1]) break;
+  }
+  return texts;
+}
+
+// --- Tokens -------------------------------------------------------------------------------------------
+
+/** Why the token at index i of a finished round is what it is. */
+function verdict(model, round, i) {
+  const why = i === round.k ? outcomeSaid(model, round) : draftSaid(model, round, i);
+  return isCut(round, i) ? [...why, ` It is verified, but not emitted: the text ended before it (${ENDS[round.finish] || "cut"}).`] : why;
+}
+
+function draftSaid(model, round, i) {
+  const { token, p, q, u } = model.positions, j = round.from + i, [P, Q] = model.letters;
+  const state = BY_LETTER[round.states[i]], target = { target: number(p[j]) }, draft = { draft: number(q[j]) };
+  const said = [{ token: token[j] }, " is ", { strong: state, state }];
+  if (state === "discarded") return [...said, " unjudged: ", { token: token[round.from + round.accepted] }, " before it was rejected."];
+  const ratio = acceptProbability(p[j], q[j]);
+  if (round.verifier !== "exact") return [...said, ` by the rule “${round.verifier}”: ${P}/${Q} = ${number(ratio)}, u = ${number(u[j])}.`];
+  if (u[j] === null) return [...said, `: it is kept with probability ${number(ratio)}. The random number was not recorded.`];
+  if (p[j] === 0) return [...said, ": ", target, ", the target never says it here."];
+  if (state === "accepted" && ratio === 1) return [...said, ": the target likes it at least as much as the draft (", target, ", ", draft, "), so it is kept whatever u is."];
+  const [coin, bar] = apart(u[j], ratio);
+  const fraction = [{ target: target.target, bare: true }, " / ", { draft: draft.draft, bare: true }];
+  return [...said, `: u = ${coin} is ${state === "accepted" ? "below" : "not below"} ${P}/${Q} = `, ...fraction, ` = ${bar}.`];
+}
+
+function outcomeSaid(model, round) {
+  const [P, Q] = model.letters, token = { token: round.token }, target = { target: number(round.p) };
+  if (round.k === 0) return ["Nothing was drafted, so the pass gives one token, ", token, `, drawn from ${P} (`, target, ")."];
+  if (round.outcome === "bonus") return [`All ${round.k} are accepted, so the same pass gives one more token, the `, { strong: "bonus", state: "bonus" }, " ", token, `, drawn from ${P} (`, target, ")."];
+  const start = ["The ", { strong: "correction", state: "corrected" }, " ", token];
+  if (round.verifier !== "exact") return [...start, ` is drawn by the rule “${round.verifier}”.`];
+  if (round.fromP) return [...start, ` is drawn from ${P} (`, target, "), for rounding left no residual."];
+  return [...start, ` is drawn from the residual max(0, ${P} − ${Q}), normalised: its share there is `, { strong: number(round.share) }, " (", target, ", ", { draft: number(round.q) }, ")."];
+}
+
+/** What can be said about a token of a covered round. */
+function question(model, round, i) {
+  if (i === round.k) return ["Which token stands here, and where does it come from? Decide, then reveal the round."];
+  const { token, p, q } = model.positions, j = round.from + i;
+  return [{ token: token[j] }, " has ", { target: number(p[j]) }, " and ", { draft: number(q[j]) }, ". Is it kept? Decide, then reveal the round."];
+}
+
+// --- Stages -------------------------------------------------------------------------------------------
+
+function narrate(model, round, stage, covered) {
+  if (stage.kind === "draft") return proposed(model, round, stage.at);
+  if (stage.kind === "pass") return scored(model, round, covered);
+  if (stage.kind === "outcome") return outcomeSaid(model, round);
+  if (stage.kind === "caches") return cachesSaid(round);
+  const rest = round.k - stage.at - 1, said = draftSaid(model, round, stage.at);
+  if (stage.at !== round.accepted || !rest) return said;
+  return [...said, rest === 1 ? " The one after it is discarded." : ` The ${rest} after it are discarded.`];
+}
+
+function proposed(model, round, i) {
+  const token = { token: model.positions.token[round.from + i] }, draft = { draft: number(model.positions.q[round.from + i]) };
+  return round.chosen ? ["The drafter proposes ", token, ", looked up and not drawn, so ", draft, "."]
+    : ["The draft proposes ", token, `, drawn from ${model.letters[1]} (`, draft, ")."];
+}
+
+function scored(model, round, covered) {
+  const [P, Q] = model.letters, time = round.verifyMs ? ` (${ms(round.verifyMs)})` : "", pass = { strong: "One pass" };
+  if (!round.k) return ["Nothing was drafted. ", pass, ` of the target${time} gives ${P} for the next token.`];
+  const where = round.k === 1 ? "the proposal" : `all ${round.k} proposals`;
+  return [pass, ` of the target${time} gives ${P} at ${where} and one place beyond. `,
+    covered ? "Which will it keep? Decide, then reveal the round." : `The bar is min(1, ${P}/${Q}).`];
+}
+
+function cachesSaid(round) {
+  const caches = [["target", round.target], ["draft", round.draft]].filter(([, cache]) => cache);
+  const cut = caches.some(([, [before, fed, kept]]) => before + fed > kept);
+  const moves = caches.map(([name, [before, fed, kept]]) => `${name} ${before + fed} → ${kept}`).join(", ");
+  const lost = round.accepted + 1 - round.committed;
+  return [{ strong: cut ? "Caches cut" : "Nothing to cut from the caches" }, `: ${moves} positions. The round adds `, { strong: count(round.committed, "token") },
+    lost > 0 ? `; ${count(lost, "verified token")} behind the end of the text ${lost === 1 ? "is" : "are"} not emitted.` : ".",
+    round.finish ? ` The run ends: ${ENDS[round.finish]}.` : ""];
+}
+
+// --- Names and numbers on and around a cell -------------------------------------------------------------
+
+/** A token in words, for a screen reader. */
+function spoken(pieces) {
+  const parts = [];
+  for (let i = 0; i < pieces.length; i += 2) {
+    const [kind, text] = [pieces[i], pieces[i + 1]];
+    if (kind === "space" && text.length === 1 && pieces[i + 2] === "text") continue; // as most words begin
+    if (["space", "newline", "tab"].includes(kind)) parts.push(text.length > 1 ? `${text.length} ${kind}s` : kind);
+    else if (kind === "byte") parts.push(`bytes ${text}`);
+    else parts.push(kind === "invisible" ? [...text].map(codePoint).join(" ") : text);
+  }
+  return parts.join(" ") || "empty";
+}
+
+const codePoint = (ch) => "U+" + ch.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
+
+/** “round 1, position 3, ‘which’, rejected: p 0.07, q 0.41, u 0.62”, as far as it is known in this view. */
+function cellName(model, round, i, view) {
+  const start = `round ${round.number}, position ${i + 1}, `;
+  if (view === "covered") return start + "covered";
+  if (view === "hidden") return start + "not there yet";
+  const token = i === round.k ? round.token : model.positions.token[round.from + i];
+  const figures = figuresOf(model, round, i, view).filter(([kind]) => kind !== "bar");
+  const cut = isFinal(view) && isCut(round, i) ? ", not emitted" : "";
+  return `${start}‘${spoken(model.tokens[token])}’, ${STATES[view][1]}${cut}: ${figures.map(([, name, x]) => `${name} ${number(x)}`).join(", ")}`;
+}
+
+/** The number in the corner of a cell. */
+function cornerOf(model, round, i, view) {
+  const [P, Q] = model.letters, { p, q } = model.positions, j = round.from + i;
+  if (view === "covered") return "";
+  if (i === round.k) return round.outcome === "bonus" || round.fromP ? `${P} ${short(round.p)}` : `share ${short(round.share)}`;
+  if (view === "discarded") return ""; // never judged: a chance to be kept would read as a verdict
+  return view === "proposed" ? `${Q} ${short(q[j])}` : short(acceptProbability(p[j], q[j]));
+}
+
+/** Kind, name and value of the numbers that are known about a token in this view. */
+function figuresOf(model, round, i, view) {
+  const [P, Q] = model.letters, { p, q, u } = model.positions, j = round.from + i;
+  if (view === "covered" || view === "hidden") return [];
+  const all = i === round.k
+    ? [["target", P, round.p], ["draft", Q, round.q], ["share", "share of the residual", round.share]]
+    : [["target", P, p[j]], ["draft", Q, q[j]], ["bar", `min(1, ${P}/${Q})`, acceptProbability(p[j], q[j])], ["coin", round.states[i] === "d" ? "unused u" : "u", u[j]]];
+  return all.filter(([kind, , value]) => value !== null && (view !== "proposed" || kind === "draft") && (kind !== "coin" || isFinal(view)));
+}

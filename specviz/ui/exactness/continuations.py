@@ -1,0 +1,210 @@
+"""Check 4: whole continuations through drafter, caches, rule and cut, against the target's joint law."""
+
+from threading import Lock
+from time import monotonic
+from typing import Any
+
+import streamlit as st
+
+from specviz.decoding.faults import Fault
+from specviz.exactness.continuations import EndToEnd, EndToEndCheck
+from specviz.reading.prose import count, number
+from specviz.recipe import EXACT, Recipe
+from specviz.tokens import visible
+from specviz.ui.exactness import badges, charts, chosen_fault, work
+from specviz.ui.exactness.memory import remember
+from specviz.ui.shell.palette import CONFIG
+from specviz.ui.state import pairs
+from specviz.ui.state.runs import Entry
+
+GOALS = ("500", "2,000", "10,000", "50,000")
+LENGTHS = ("1", "2", "3", "4")
+ENGINES = ("exact engine", "with the fault")
+# Many at once share passes; a stop waits for the end of the passes.
+SMALLEST, LARGEST = 32, 256
+PATIENCE = 1.0  # seconds that a stop may wait
+RERUN = 256  # of so many continuations one is made again without look-ups
+
+
+class Continuations:
+    """The continuations of one engine, and the check of them."""
+
+    def __init__(self, key: tuple, recipe: Recipe, trace: Any, length: int, fault: Fault | None) -> None:
+        self.key = key
+        self.recipe, self.trace, self.length, self.fault = recipe, trace, length, fault
+        self.lock = Lock()
+        self.goal = 0
+        self.work: EndToEnd | None = None
+        self.place: Any = None  # where loading shows its progress
+        self._chunk = SMALLEST
+        self._check: tuple[int, EndToEndCheck] | None = None
+
+    @property
+    def total(self) -> int:
+        return 0 if self.work is None else self.work.done
+
+    @property
+    def done(self) -> bool:
+        return self.total >= self.goal
+
+    def burst(self, until: float) -> None:
+        if self.work is None:
+            pair = pairs.obtain(self.recipe, self.place)
+            self.work = EndToEnd(
+                pair,
+                self.trace.prompt_ids,
+                fault=self.fault,
+                drafter=self.recipe.drafter,
+                k=self.recipe.k,
+                sampling=self.recipe.sampling,
+                draft_sampling=self.recipe.draft_sampling,
+                length=self.length,
+            )
+            return
+        while not self.done:
+            started = monotonic()
+            with pairs.shelf().stepping:
+                before = self.total
+                self.work.advance(min(self._chunk, self.goal - before))
+                self.work.recheck(self.total // RERUN - before // RERUN)
+            if monotonic() - started < PATIENCE / 2:
+                self._chunk = min(LARGEST, self._chunk * 2)
+            if monotonic() > until:
+                break
+
+    def check(self) -> EndToEndCheck | None:
+        """What they say so far; None before the first."""
+        if self.work is None or not self.total:
+            return None
+        if self._check is None or self._check[0] != self.total:
+            with self.lock, pairs.shelf().stepping:
+                self._check = self.total, self.work.check(shown=6)
+        return self._check[1]
+
+    def show(self, tokens: tuple[int, ...]) -> str:
+        """A continuation's text."""
+        assert self.work is not None
+        pair = self.work.pair
+        return "".join(visible(pair.token_text(t)) for t in tokens)
+
+
+def wanted(entry: Entry) -> Continuations | None:
+    """The job of the chosen engine; None if it is not known how to load the pair."""
+    if entry.recipe is None:
+        return None
+    length = int(st.session_state.get("length", "3"))
+    fault = chosen_fault.fault() if st.session_state.get("engine", ENGINES[0]) == ENGINES[1] else None
+    key = entry.name, length, fault and fault.name
+    job = st.session_state.get("_whole")
+    # The look-ups of one job may fill a gigabyte: the one before goes, its result stays.
+    if job is None or job.key != key:
+        job = st.session_state["_whole"] = Continuations(key, entry.recipe, entry.trace, length, fault)
+    return job
+
+
+def card(entry: Entry) -> None:
+    with st.container(border=True, key="card-whole"):
+        badges.title("4 · End to end")
+        st.markdown(
+            "Whole continuations of this prompt, each a run of its own through drafter, caches, rule and "
+            "cut, against the target's **exact joint law** and against plain sampling."
+        )
+        if entry.recipe is None:
+            st.caption("It is not known how to load the pair that made this run.")
+            return
+        fault = chosen_fault.fault()
+        going = work.going() == "whole"
+        with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+            st.selectbox(
+                "Continuations", GOALS, index=1, key="texts", bind="query-params", width=120, disabled=going
+            )
+            st.selectbox(
+                "Tokens each", LENGTHS, index=2, key="length", bind="query-params", width=100, disabled=going
+            )
+        st.segmented_control(
+            "Engine",
+            ENGINES,
+            default=ENGINES[0],
+            required=True,
+            key="engine",
+            bind="query-params",
+            label_visibility="collapsed",
+            disabled=going,
+        )
+        job = wanted(entry)
+        assert job is not None
+        _controls(job, going)
+        job.place = st.container()
+        work.trouble("whole")
+        if job.fault is not None:
+            st.caption(f"With: {fault.title}")
+        if not going and job.total:
+            with st.spinner("Computing the exact joint law …"):
+                check = job.check()
+            assert check is not None
+            results(entry)[job.fault.name if job.fault else EXACT] = check
+            _result(check, job)
+
+
+def results(entry: Entry) -> dict[str, EndToEndCheck]:
+    """The last check of each engine, by the name of its rule."""
+    return remember(("whole", entry.name), dict)
+
+
+def _controls(job: Continuations, going: bool) -> None:
+    goal = int(st.session_state["texts"].replace(",", ""))
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        if going:
+            st.button("Stop", key="whole_toggle", on_click=work.stop, icon=":material/stop:")
+        else:
+            st.button(
+                "Continue" if 0 < job.total < goal else "Run",
+                key="whole_toggle",
+                on_click=_start,
+                args=(job, goal),
+                icon=":material/play_arrow:",
+                disabled=job.total >= goal,
+                help="Loads the pair if need be. Passes over texts seen before are looked up.",
+            )
+        st.markdown(f"**{job.total:,}** of {goal:,}")
+        if going:
+            st.progress(min(1.0, job.total / max(1, job.goal)), width=110)
+
+
+def _start(job: Continuations, goal: int) -> None:
+    job.goal = goal
+    work.start("whole")
+
+
+def _result(check: EndToEndCheck, job: Continuations) -> None:
+    test = check.test
+    if check.impossible:
+        verdict = ("orange", f"✗ {check.impossible:,} texts that the target never writes")
+    elif not test.degrees:
+        verdict = ("gray", "too few to test")
+    else:
+        colour, glyph = ("green", "✓") if test.ok else ("orange" if job.fault else "red", "✗")
+        verdict = (colour, f"{glyph} chi-square p = {number(test.p_value)}")
+    st.markdown(f"{count(check.continuations, 'continuation')}: {badges.badge(verdict)}")
+    st.plotly_chart(
+        charts.sequences(check.bars, job.show, faulty=not test.ok),
+        key="whole-chart",
+        config=CONFIG,
+        alt=charts.describe_sequences(check.bars, job.show),
+    )
+    same = sum(control.same for control in check.controls)
+    parts = [
+        f"chi-square {test.statistic:,.1f} on {test.degrees}",
+        f"against as many plain samples p = {number(check.plain_test.p_value)}",
+        f"{check.distinct:,} distinct, {check.seen_mass:.0%} of the target's mass",
+        f"{check.rows_computed:,} rows computed, {check.rows_looked_up:,} looked up",
+        f"{same} of {len(check.controls)} re-run without look-ups gave the same tokens",
+        f"accepted {check.accepted / check.drafted:.1%} of {check.drafted:,} drafts" if check.drafted else "",
+    ]
+    st.caption(" · ".join(filter(None, parts)))
+    if job.fault is not None and test.ok and not check.impossible:
+        st.warning(
+            "This fault was **not caught** by these continuations: more are needed, or it does not show with "
+            "this prompt and these controls.",
+            icon=":material/visibility_off:",
+        )

@@ -1,0 +1,43 @@
+"""All verdicts in one line, above the checks themselves."""
+
+import streamlit as st
+
+from specviz.recipe import EXACT
+from specviz.ui.exactness import badges, caches, chosen_fault, continuations, evidence, sampling
+from specviz.ui.exactness.arithmetic import sums
+from specviz.ui.exactness.place import Place, source
+
+
+def row(place: Place) -> None:
+    """The verdicts, and which numbers they rest on."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(" ".join(badges.badge(verdict) for verdict in verdicts(place)), width="content")
+        source(place)
+
+
+def verdicts(place: Place) -> list[badges.Verdict]:
+    """One badge a check, in their order; the control stands beside the check that must catch it."""
+    found = [_verdict("1 arithmetic", sums(place).ok)]
+    exact, control = sampling.drawing(place).checks()
+    found.append(_verdict("2 sampling", exact.ok))
+    if control is not None and sampling.is_biased(place, chosen_fault.fault()):
+        found.append(
+            ("orange", "✗ control caught") if control.caught else ("gray", "… control not caught yet")
+        )
+    test = evidence.test(evidence.entries(place.entry))
+    found.append(
+        ("gray", "3 on the run: not recorded") if test is None else _verdict("3 on the run", test.ok)
+    )
+    texts = continuations.results(place.entry).get(EXACT)
+    if texts is not None:
+        found.append(_verdict("4 end to end", texts.ok))
+    job = caches.auditing(place.entry)
+    if job is not None and job.checks:
+        ok = all(check.ok for check in job.checks)
+        name = "5 caches" if job.key[1] == EXACT else "5 caches with the fault"
+        found.append(_verdict(name, ok))
+    return found
+
+
+def _verdict(name: str, ok: bool) -> badges.Verdict:
+    return ("green", f"✓ {name}") if ok else ("red", f"✗ {name}")

@@ -1,0 +1,186 @@
+"""The page of lessons: choose a topic, predict, reveal, try, take away."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from specviz import traces
+from specviz.decoding.trace import Trace
+from specviz.lessons import library, worked
+from specviz.lessons.library import Choice, Lesson, Source
+from specviz.ui.components import memory
+from specviz.ui.learn.widgets_runs import WIDGETS
+from specviz.ui.shell.markup import code
+from specviz.ui.shell.teaching import answers_hidden
+from specviz.ui.state import runs
+
+WORKED_EXAMPLE = "capital"
+LEVELS = {"learner": "Learner", "engineer": "Engineer"}
+DONE = "done"
+TOPIC = "topic"
+RELATED = {
+    "five-steps": ("pages/rounds.py", "Watch rounds being played"),
+    "residual": ("pages/exactness.py", "Check it over the whole vocabulary"),
+    "exact-lossy-heuristic": ("pages/exactness.py", "The fault gallery"),
+    "two-surfaces": ("pages/exactness.py", "The checks of both surfaces"),
+    "drafters": ("pages/drafters.py", "Compare them on the same text"),
+}
+WIDE = ("two-surfaces", "who-does-what", "drafters")  # tables need the room
+
+
+def choose_run() -> Trace:
+    """The worked example, or one of this session's own runs that has a rejection to look at."""
+    own = {e.name: e for e in reversed(runs.mine()) if worked.judged(e.trace, rejected=True)}
+    if not own:
+        return traces.load(WORKED_EXAMPLE)
+    names = [WORKED_EXAMPLE, *own]
+    name = st.selectbox(
+        "Look at",
+        names,
+        format_func=lambda n: f"{own[n].title} (your run)" if n in own else "the worked example",
+        key="lesson-run",
+    )
+    return own[name].trace if name in own else traces.load(WORKED_EXAMPLE)
+
+
+def done() -> set[str]:
+    """Keys of the lessons that this browser has finished."""
+    stored = memory.recall(DONE)
+    known = {lesson.key for lesson in library.lessons()}
+    return {key for key in stored if key in known} if isinstance(stored, list) else set()
+
+
+def choose_topic(label: str = "Topic") -> Lesson:
+    """The topic of the address, or what the reader chooses."""
+    finished = done()
+    names = {
+        lesson.key: f"{lesson.number}. {lesson.title}{' ✓' if lesson.key in finished else ''}"
+        for lesson in library.lessons()
+    }
+    asked = st.query_params.get(TOPIC)
+    if asked in names:
+        st.session_state[TOPIC] = asked
+
+    def chosen() -> None:
+        st.query_params[TOPIC] = st.session_state[TOPIC]
+
+    key = st.selectbox(label, list(names), format_func=names.__getitem__, key=TOPIC, on_change=chosen)
+    return library.lesson(key)
+
+
+def choose_level() -> str:
+    return st.segmented_control(
+        "Reading level",
+        list(LEVELS),
+        default="learner",
+        required=True,
+        format_func=LEVELS.__getitem__,
+        key="level",
+        bind="query-params",
+    )
+
+
+def analogy() -> None:
+    with st.expander(library.intro()["title"], icon=":material/lightbulb:", expanded=not done()):
+        picture, breaks = st.columns([1.15, 1], gap="large")
+        picture.markdown(library.intro()["analogy"])
+        breaks.markdown(f"**Where the picture breaks**\n\n{library.intro()['breaks']}")
+
+
+def predict(choice: Choice, key: str) -> bool:
+    """Ask before telling. True once the answer is revealed."""
+    with st.container(border=True, key=f"predict-{key}"):
+        st.markdown(f":blue-badge[:material/psychology: Predict first] &nbsp; {choice.question}")
+        guess = st.radio(
+            "Your prediction",
+            range(len(choice.options)),
+            index=None,
+            format_func=choice.options.__getitem__,
+            key=f"guess-{key}",
+            label_visibility="collapsed",
+        )
+        revealed = f"revealed-{key}"
+        if answers_hidden():
+            st.caption("The answers are covered in this link.")
+            return False
+        if not st.session_state.get(revealed):
+            st.button(
+                "Reveal" if guess is None else "Check and reveal",
+                key=f"reveal-{key}",
+                type="primary",
+                on_click=lambda: st.session_state.update({revealed: True}),
+            )
+            return False
+        result(choice, guess)
+        return True
+
+
+def result(choice: Choice, guess: int | None) -> None:
+    """Whether the guess was right, and why."""
+    right = choice.options[choice.answer]
+    if guess is None:
+        st.info(choice.why, title=right, icon=":material/arrow_forward:")
+    elif guess == choice.answer:
+        st.success(choice.why, title=f"Right: {right}", icon=":material/check:")
+    else:
+        st.warning(choice.why, title=f"Not quite: {right}", icon=":material/close:")
+
+
+def body(lesson: Lesson, level: str) -> None:
+    """Text, widget, takeaway and sources."""
+    if lesson.key in WIDE:
+        st.markdown(lesson.texts[level])
+        side = st.container()
+    else:
+        text, side = st.columns([1, 1.15], gap="large")
+        text.markdown(lesson.texts[level])
+    with side.container(border=True, key="try"):
+        trace = choose_run()
+        st.markdown(f":violet-badge[:material/touch_app: Try it] {_run_name(trace)}")
+        WIDGETS[lesson.key](trace)
+    st.info(lesson.takeaway, title="Takeaway", icon=":material/bookmark:")
+    sources(lesson.sources)
+
+
+def sources(entries: Sequence[Source]) -> None:
+    with st.expander("Sources and checks", icon=":material/menu_book:"):
+        st.markdown("\n".join(f"- {entry.what}: *{entry.where}*" for entry in entries))
+
+
+def next_button(lesson: Lesson) -> None:
+    """Mark the lesson as done and go on."""
+    entries = library.lessons()
+    following = entries[lesson.number % len(entries)]
+
+    def finish() -> None:
+        memory.remember(DONE, sorted(done() | {lesson.key}))
+        st.query_params[TOPIC] = following.key
+
+    last = lesson.number == len(entries)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button(
+            "Done" if last else f"Done. Next: {following.title}",
+            key="finish",
+            type="primary",
+            icon=":material/arrow_forward:",
+            on_click=finish,
+        )
+        st.page_link(
+            "pages/practice.py",
+            label="Practise this topic",
+            icon=":material/fitness_center:",
+            query_params={"topic": lesson.key, "practice": "check"},
+        )
+        if lesson.key in RELATED:
+            page, label = RELATED[lesson.key]
+            st.page_link(page, label=label, icon=":material/open_in_new:")
+
+
+def progress() -> None:
+    total = len(library.lessons())
+    st.progress(len(done()) / total, text=f"{len(done())} of {total} lessons done on this browser")
+
+
+def _run_name(trace: Trace) -> str:
+    settings = f"T = {trace.sampling.temperature:g}, K = {trace.k}, seed {trace.seed}"
+    return f"on the run of {code(trace.created[:10])}, {settings}"

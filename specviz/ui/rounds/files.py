@@ -1,0 +1,123 @@
+"""Opening and saving: traces, tables, pages."""
+
+import gzip
+from dataclasses import fields
+from typing import Any
+
+import streamlit as st
+
+from specviz.decoding import codec
+from specviz.decoding.drafters import DRAFTERS
+from specviz.decoding.faults import FAULTS
+from specviz.decoding.sampling import SamplingConfig
+from specviz.decoding.trace import Trace
+from specviz.reading import export
+from specviz.reading.html_export import round_html, run_html
+from specviz.recipe import BUILT_IN, CONTROLS, EXACT, Recipe, clamp
+from specviz.tokens import visible
+from specviz.ui.state import runs
+from specviz.ui.state.runs import Entry
+
+# Names of pairs in traces, and the draft that makes them.
+PAIRS = {BUILT_IN: "", f"{BUILT_IN} + {BUILT_IN}": BUILT_IN}
+
+
+def panel(entry: Entry) -> None:
+    if "files" in runs.hidden():
+        return
+    with st.expander(
+        "Save and open", icon=":material/folder_open:", key="files-open", on_change="rerun"
+    ) as opened:
+        if not opened.open:
+            return
+        trace, name = entry.trace, f"specviz-{entry.name}"
+
+        with st.container(horizontal=True):
+            _save("Trace", lambda: gzip.compress(codec.dumps(trace), mtime=0), f"{name}.json.gz")
+            for title, frame in (
+                ("rounds", export.rounds_frame),
+                ("positions", export.positions_frame),
+                ("tables", export.tables_frame),
+            ):
+                _save(f"CSV {title}", lambda f=frame: export.csv_bytes(f(trace)), f"{name}-{title}.csv")
+                _save(
+                    f"Parquet {title}",
+                    lambda f=frame: export.parquet_bytes(f(trace)),
+                    f"{name}-{title}.parquet",
+                )
+            _save("Page of the run", lambda: run_html(trace, visible).encode(), f"{name}.html")
+        st.file_uploader(
+            "Open a trace",
+            type=["json", "gz"],
+            key="_upload",
+            on_change=_open,
+            max_upload_size=64,
+            help="A .json or .json.gz saved here or by `python -m specviz trace --out`. No model is needed.",
+        )
+        trouble = st.session_state.pop("file_trouble", "")
+        if trouble:
+            st.error("This file cannot be opened.", icon=":material/error:")
+            st.text(trouble)
+
+
+def save_round(entry: Entry, number: int) -> None:
+    """A button that saves one round as a page."""
+    if "files" not in runs.hidden():
+        _save(
+            f"Page of round {number}",
+            lambda: round_html(entry.trace, number, visible).encode(),
+            f"specviz-{entry.name}-round-{number}.html",
+        )
+
+
+def _save(label: str, make, name: str) -> None:
+    st.download_button(label, make, name, on_click="ignore", icon=":material/download:", key=f"save-{label}")
+
+
+def _open() -> None:
+    upload = st.session_state.get("_upload")
+    if upload is None:
+        return
+    try:
+        trace = codec.loads(upload.getvalue())
+    except codec.TraceError as error:
+        st.session_state["file_trouble"] = f"{upload.name}: {error}"
+        return
+    title = f"{upload.name[:40]}"
+    runs.show(Entry(runs.new_name(), title, "file", trace, recipe_of(trace)))
+
+
+def recipe_of(trace: Trace) -> Recipe | None:
+    """The settings that a trace was made with; None if the controls of this version cannot say them."""
+    rule = trace.rounds[0].verifier if trace.rounds else EXACT
+    if trace.pair.name not in PAIRS or trace.drafter not in DRAFTERS or rule not in (EXACT, *FAULTS):
+        return None
+    target, draft = trace.sampling, trace.draft_sampling
+    recipe = Recipe(
+        prompt=trace.prompt,
+        chat=trace.chat,
+        drafter=trace.drafter,
+        k=trace.k,
+        **_controls(target, ""),
+        own=target != draft,
+        **_controls(draft, "draft_"),
+        seed=trace.seed,
+        max_tokens=trace.max_new_tokens,
+        stop=trace.stop[0] if trace.stop else "",
+        draft=PAIRS[trace.pair.name],
+        rule=rule,
+    )
+    sayable = bool(trace.prompt) and len(trace.stop) < 2 and not target.banned and not draft.banned
+    values = {f.name: getattr(recipe, f.name) for f in fields(Recipe)}
+    return recipe if sayable and all(clamp(*item) == item[1] for item in values.items()) else None
+
+
+def _controls(sampling: SamplingConfig, prefix: str) -> dict[str, Any]:
+    values = (
+        sampling.temperature,
+        sampling.top_k,
+        sampling.top_p,
+        sampling.min_p,
+        sampling.repetition_penalty,
+    )
+    return {prefix + name: value for name, value in zip(CONTROLS, values, strict=True)}

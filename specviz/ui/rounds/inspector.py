@@ -1,0 +1,314 @@
+"""The panel beside the timeline: one place of a run, from the verdict in words down to the logits."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pandas as pd
+import streamlit as st
+
+from specviz.decoding.trace import Round, Trace
+from specviz.decoding.verify import VerifyError
+from specviz.reading import explain
+from specviz.reading.cache_cells import cache_strips, figures, next_feed
+from specviz.reading.export import csv_bytes
+from specviz.reading.inspect import Inspection, inspect_position
+from specviz.reading.logit_steps import STEPS, Chain, Model, chain
+from specviz.reading.prose import GLYPHS, Notation, letters, name, sentence, strong
+from specviz.reading.rejudge import NotRecorded, Rejudged, rejudge
+from specviz.tokens import Show, shower
+from specviz.ui.components.blocks import Block, Formula, Heading, ahead, blocks, packed, prose
+from specviz.ui.rounds import gauges
+from specviz.ui.rounds.bars import distributions
+from specviz.ui.shell.markup import code, markdown
+
+BADGES = {
+    "accepted": "green",
+    "rejected": "orange",
+    "discarded": "gray",
+    "corrected": "yellow",
+    "bonus": "blue",
+}
+WINDOW = 8  # rounds that the browser is told about at once
+NOTATIONS: dict[Notation, str] = {"leviathan": "p target, q draft", "chen": "q target, p draft"}
+
+
+def inspector(trace: Trace, round: int, position: int, *, key: str, run: str = "") -> None:
+    """Show one place of a run.
+
+    Args:
+        trace: the run.
+        round: number of the round, from 1.
+        position: 1 … K for a draft token, K + 1 for the corrected or bonus token.
+        key: names the widgets of this panel.
+        run: the name under which the timeline shows the run; see `blocks`.
+
+    Raises:
+        ValueError: if the trace has no such place.
+    """
+    place = inspect_position(trace, round, position)
+    show = shower(trace)
+    with st.container(border=True, key=f"{key}-panel"):
+        words = st.container()
+        coin = st.container()
+        notation = notation_switch()
+        with words:
+            blocks(_told(place, show, notation), key=f"{key}-told", run=run, place=(round, position))
+        if place.row.u is not None:
+            with coin:
+                _coin(place, show, notation, key, run)
+        if place.candidates:
+            _chains(trace, place, show, notation, key)
+            _table(place, show, notation, key)
+    with st.container(border=True, key=f"{key}-caches"):
+        blocks(_caches(trace, place.round, show), key=f"{key}-cells", run=run, place=(round, position))
+
+
+def tell_ahead(trace: Trace, near: Iterable[int], notation: Notation, *, key: str, run: str) -> None:
+    """Let the browser know what the inspector shows in the rounds around some, so that it need not ask.
+
+    Rounds are told in windows that stand still, so that most moves send nothing.
+
+    Args:
+        trace, notation: as for `inspector`.
+        near: numbers of rounds.
+        key: that of the inspector.
+        run: the name for the trace that the timeline has.
+    """
+    known: tuple[str, dict[int, str]] = st.session_state.get(f"{key}-ahead", ("", {}))
+    if known[0] != run:
+        known = st.session_state[f"{key}-ahead"] = run, {}
+    last = (len(trace.rounds) - 1) // WINDOW
+    windows = {(number - 1 + way) // WINDOW for number in near for way in (-WINDOW // 2, WINDOW // 2)}
+    with st.container(key=f"{key}-unseen"):
+        for window in sorted(windows & set(range(last + 1))):
+            if window not in known[1]:
+                rounds = trace.rounds[window * WINDOW : (window + 1) * WINDOW]
+                known[1][window] = packed(_around(trace, rounds, notation, key))
+            ahead(run, known[1][window], key=f"{key}-ahead-{window}")
+
+
+def _around(
+    trace: Trace, rounds: Sequence[Round], notation: Notation, key: str
+) -> dict[tuple[int, int], dict[str, Iterable[Block]]]:
+    """What the inspector draws at every place of these rounds, by the keys of its components."""
+    found: dict[tuple[int, int], dict[str, Iterable[Block]]] = {}
+    show = shower(trace)
+    for round in rounds:
+        cells = list(_caches(trace, round, show))
+        for position in range(1, round.k + 2):
+            place = inspect_position(trace, round.number, position)
+            gauge = [] if place.row.u is None else [gauges.gauge(place, place.row.u)]
+            found[round.number, position] = {
+                f"{key}-told": _told(place, show, notation),
+                f"{key}-gauge": gauge,
+                f"{key}-cells": cells,
+            }
+    return found
+
+
+def chosen_notation() -> Notation:
+    """What the notation switch says, also before it is drawn for the first time."""
+    if "notation" in st.session_state:
+        return st.session_state["notation"]
+    # The address holds what the switch shows.
+    return "chen" if st.query_params.get("notation") == NOTATIONS["chen"] else "leviathan"
+
+
+def notation_switch() -> Notation:
+    """The choice between the letters of Leviathan et al. and those of Chen et al.; part of the address."""
+    choices: list[Notation] = list(NOTATIONS)
+    return st.segmented_control(
+        "Notation",
+        choices,
+        default=choices[0],
+        required=True,
+        format_func=NOTATIONS.__getitem__,
+        key="notation",
+        bind="query-params",
+        help="Leviathan et al. (2023) call the target p and the draft q, Chen et al. (2023) the reverse.",
+    )
+
+
+def _told(place: Inspection, show: Show, notation: Notation) -> Iterator[Block]:
+    """The verdict in words and numbers, and the bars of p and q."""
+    yield Heading(
+        f"Round {place.round.number} · position {place.position}",
+        show(place.token),
+        place.state,
+        GLYPHS[place.state],
+    )
+    yield prose(explain.verdict(place, notation), show)
+    formula = explain.formula(place, notation)
+    if formula:
+        yield Formula(formula)
+    yield prose(sentence(explain.residual_line(place, notation)), show)
+    if not place.candidates:
+        yield prose(sentence("The trace holds no table of tokens for this position."), show, small=True)
+        return
+    yield distributions(place, show, notation)
+    if place.row.residual_mass is not None:
+        yield prose(sentence(explain.masses(place, notation)), show, small=True)
+
+
+@st.fragment
+def _coin(place: Inspection, show: Show, notation: Notation, key: str, run: str) -> None:
+    """The accept probability and the coin; dragging the coin judges the round again."""
+    recorded = place.row.u
+    assert recorded is not None
+    widget = f"{key}-u-{place.round.number}-{place.row_position}"
+    u = st.session_state.get(widget, recorded)
+    blocks([gauges.gauge(place, u)], key=f"{key}-gauge", run=run, place=(place.round.number, place.position))
+    if place.state == "discarded":
+        return
+    st.slider(
+        f"What if the random number u had fallen elsewhere? {explain.coins(place)}",
+        0.0,
+        max(0.999, recorded),
+        value=recorded,
+        step=0.001,
+        format="%.3f",
+        key=widget,
+        help="The round is judged again from the recorded numbers; its other random numbers stay.",
+    )
+    if u != recorded:
+        _what_if(place, u, show, notation, widget)
+
+
+def _what_if(place: Inspection, u: float, show: Show, notation: Notation, widget: str) -> None:
+    def back() -> None:
+        st.session_state[widget] = place.row.u
+
+    with st.container(border=True):
+        st.markdown(":violet-badge[:material/help: What if] not what happened")
+        try:
+            again = rejudge(place.round, accept_us={place.row_position - 1: u})
+        except (NotRecorded, VerifyError) as error:
+            st.text(f"This round cannot be judged again: {error}.")
+        else:
+            st.markdown(markdown(explain.what_if(place, again, u, notation), show))
+            with st.container(horizontal=True, gap="small"):
+                for word in _round_again(place, again, show):
+                    st.markdown(word, width="content")
+        st.button("Back to the recorded u", on_click=back, key=f"{widget}-back", icon=":material/undo:")
+
+
+def _round_again(place: Inspection, again: Rejudged, show: Show) -> list[str]:
+    """The round as it would have ended, token by token."""
+    drafted = zip(again.states, place.round.draft_tokens, strict=False)
+    added = "a token not told apart" if again.token is None else code(show(again.token))
+    return [
+        *(f"{_badge(state)} {code(show(token))}" for state, token in drafted),
+        f"{_badge(again.outcome)} {added}",
+    ]
+
+
+def _badge(state: str) -> str:
+    return f":{BADGES[state]}-badge[{GLYPHS[state]} {state}]"
+
+
+def _chains(trace: Trace, place: Inspection, show: Show, notation: Notation, key: str) -> None:
+    with st.expander(
+        "From logit to probability", key=f"{key}-chain", on_change="rerun", icon=":material/conversion_path:"
+    ) as opened:
+        if not opened.open:
+            return
+        ids = [c.token for c in place.candidates]
+        first = place.added if place.state in ("corrected", "bonus") else place.row.token
+        token = st.selectbox(
+            "Token",
+            ids,
+            index=ids.index(first) if first in ids else 0,
+            format_func=show,
+            key=f"{key}-chain-{place.round.number}-{place.row_position}-{place.state}",
+        )
+        st.dataframe(chain_table(trace, place, token, notation), hide_index=True, placeholder="")
+        if place.row.token is None:
+            st.caption("The draft has no row here: the bonus is the target's alone.")
+
+
+def chain_table(
+    trace: Trace, place: Inspection, token: int, notation: Notation = "leviathan"
+) -> pd.DataFrame:
+    """A row a step from logit to probability, a column a model."""
+    columns: dict[str, dict[str, str]] = {}
+    models: tuple[Model, Model] = ("target", "draft")
+    for model, letter in zip(models, letters(notation), strict=True):
+        steps = chain(trace, place.round, place.row_position - 1, token, model)
+        if steps is not None:
+            columns[f"{model} {letter}"] = _cells(steps)
+    names = [name for name in STEPS if any(name in cells for cells in columns.values())]
+    rows = {title: [cells.get(name, "") for name in names] for title, cells in columns.items()}
+    return pd.DataFrame({"step": names, **rows})
+
+
+def _cells(steps: Chain) -> dict[str, str]:
+    if not steps.steps:
+        return {"logit": "none", "probability": f"{steps.recorded:.4g}"}
+    cells = {}
+    for step in steps.steps:
+        setting = f"{step.setting}: " if step.setting else ""
+        value = "" if step.value is None else f"{step.value:.4g}"
+        cells[step.name] = setting + " ".join(filter(None, (value, step.note)))
+    return cells
+
+
+def _table(place: Inspection, show: Show, notation: Notation, key: str) -> None:
+    with st.expander("All numbers", key=f"{key}-table", on_change="rerun", icon=":material/table:") as opened:
+        if not opened.open:
+            return
+        frame = table(place, show, notation)
+        numbers = [name for name in frame.columns if frame[name].dtype.kind == "f"]
+        st.dataframe(
+            frame,
+            hide_index=True,
+            column_config={name: st.column_config.NumberColumn(format="%.6g") for name in numbers},
+            placeholder="",
+            key=f"{key}-table-frame",
+            alt="The tokens of this position with their numbers",
+        )
+        st.download_button(
+            "CSV",
+            csv_bytes(frame),
+            f"round-{place.round.number}-position-{place.position}.csv",
+            "text/csv",
+            key=f"{key}-table-csv",
+            icon=":material/download:",
+            on_click="ignore",
+        )
+
+
+def table(place: Inspection, show: Show, notation: Notation = "leviathan") -> pd.DataFrame:
+    """A row a candidate with its numbers in full, and one for all tokens outside the table."""
+    p, q = letters(notation)
+    rest = place.rest
+    rows = [
+        {
+            "token": show(c.token),
+            "id": c.token,
+            p: c.p,
+            q: c.q,
+            f"{p}/{q}": c.ratio,
+            "residual": c.residual,
+            f"rank by {p}": c.p_rank,
+            f"rank by {q}": c.q_rank,
+            "rank by residual": c.residual_rank,
+            f"{p} removed by": c.target_removed,
+            f"{q} removed by": c.draft_removed,
+        }
+        for c in place.candidates
+    ]
+    if rest.count:
+        rows.append({"token": f"{rest.count:,} others", p: rest.p, q: rest.q, "residual": rest.residual})
+    frame = pd.DataFrame(rows)
+    whole = ["id", f"rank by {p}", f"rank by {q}", "rank by residual"]
+    return frame.astype(dict.fromkeys(whole, "Int64"))
+
+
+def _caches(trace: Trace, round: Round, show: Show) -> Iterator[Block]:
+    strips = cache_strips(trace, round)
+    yield Heading("Caches: what stays, what is removed")
+    yield gauges.caches(strips, show)
+    for strip in strips:
+        who = strong(strip.role.capitalize()), " ", name(strip.model), f": {figures(strip)}. "
+        yield prose((*sentence(*who), *next_feed(round, strip)), show, small=True)
+    if len(strips) == 1:
+        yield prose(sentence("This drafter keeps no cache of its own."), show, small=True)

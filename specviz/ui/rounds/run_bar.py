@@ -1,0 +1,228 @@
+"""Parts of the Rounds page around timeline and inspector."""
+
+from dataclasses import fields
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from specviz import traces
+from specviz.decoding.faults import FAULTS
+from specviz.decoding.trace import ModelInfo, Trace
+from specviz.reading.metrics import metrics
+from specviz.recipe import EXACT, Recipe, to_link
+from specviz.ui.state import links, runner, runs
+from specviz.ui.state.runs import Entry
+
+SOURCES = {"recorded": "recorded run", "live": "live run", "file": "opened from a file"}
+
+
+def gallery(entry: Entry | None) -> None:
+    """What this page shows, the recorded runs, and the runs of this session."""
+    _take_recipe(entry)
+    st.markdown(
+        "A small **draft** model guesses K tokens; the large **target** model checks them in one pass and "
+        "keeps each with a chance: the likelier it finds the token itself, the higher. What comes out is "
+        "distributed exactly as if the target had written alone."
+    )
+    if "gallery" in runs.hidden():
+        return
+    names = [r.name for r in traces.RECORDINGS]
+    own = runs.mine()
+    shown = entry.name if entry else None
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        st.session_state["_recording"] = shown if shown in names else None
+        st.pills(
+            "Recorded runs",
+            names,
+            format_func=lambda name: traces.recording(name).title,
+            key="_recording",
+            on_change=_open_recording,
+            disabled=runner.going(),
+            wrap=True,
+        )
+        if own:
+            options = [e.name for e in own]
+            st.session_state["_mine"] = shown if shown in options else None
+            st.selectbox(
+                "Runs of this session",
+                options,
+                format_func=lambda name: next((e.title for e in own if e.name == name), name),
+                key="_mine",
+                on_change=_open_mine,
+                placeholder=f"{len(own)} made here",
+                disabled=runner.going(),
+                width=320,
+            )
+    if shown in names:
+        st.caption(traces.recording(shown).moral)
+
+
+def _take_recipe(entry: Entry | None) -> None:
+    """Of an address that names a run and no settings, the settings are those of the run."""
+    names = [f.name for f in fields(Recipe)]
+    said = any(name in st.session_state or name in st.query_params for name in names)
+    if entry is not None and entry.recipe is not None and not said:
+        links.set_recipe(entry.recipe)
+
+
+def _open_recording() -> None:
+    name = st.session_state["_recording"]
+    if name:
+        _open(name, traces.recording(name).select)
+
+
+def _open_mine() -> None:
+    _open(st.session_state["_mine"] or "")
+
+
+def _open(name: str, select: tuple[int, int] | None = None) -> None:
+    entry = runs.entry_by_name(name)
+    if entry is not None:
+        if entry.recipe is not None:
+            links.set_recipe(entry.recipe)
+        runs.show(entry, select)
+
+
+def buttons(entry: Entry | None, recipe: Recipe):
+    """Run, Step, Stop; returns the container for progress and trouble."""
+    going = runner.going()
+    with st.container(horizontal=True, vertical_alignment="center"):
+        again = runner.resumable(entry, recipe)
+        # One button in one place: what it does follows from what is going on.
+        label, icon, act, text = (
+            ("Stop", "stop", runner.stop, "Stops after the round that is being made.")
+            if going
+            else ("Resume", "play_arrow", runner.start, "Makes the remaining rounds.")
+            if again
+            else ("Run", "play_arrow", runner.start, "Starts a new run with these settings.")
+        )
+        st.button(label, on_click=act, key="run_toggle", type="primary", icon=f":material/{icon}:", help=text)
+        st.button(
+            "Step",
+            on_click=runner.step,
+            key="run_step",
+            icon=":material/skip_next:",
+            disabled=going,
+            help="Makes one round.",
+        )
+        _link(entry, recipe)
+    place = st.container()
+    trouble = st.session_state.pop("trouble", "")
+    if trouble:
+        with place:
+            st.error("The run stopped.", icon=":material/error:")
+            st.text(trouble)
+    return place
+
+
+def _link(entry: Entry | None, recipe: Recipe) -> None:
+    with st.popover("Link", icon=":material/link:", key="link", on_change="rerun") as opened:
+        if not opened.open:
+            return  # the selection, which is part of the link, changes without this being drawn again
+        parameters = to_link(recipe)
+        if entry is not None and entry.source == "recorded":
+            parameters["run"] = entry.name
+        chosen = runs.selection()
+        if chosen is not None:
+            parameters["sel"] = f"{chosen[0]}.{chosen[1]}"
+        st.caption("This address makes the same run anywhere: it holds the recipe and the selection.")
+        base = (st.context.url or "").split("?")[0]
+        st.code(f"{base}?{urlencode(parameters)}", language=None, wrap_lines=True)
+        st.caption(
+            "For a class: `&hide=gallery,drafter,k` leaves controls out, `&lock=1` keeps every verdict "
+            "covered until it is revealed."
+        )
+
+
+def headline(entry: Entry, recipe: Recipe) -> None:
+    """What ran, where, and whether what is shown was made here."""
+    pair = entry.trace.pair
+    texts = [f"target {_model(pair.target)}"]
+    if pair.draft and entry.trace.drafter == "model":
+        texts.append(f"draft {_model(pair.draft)}")
+    else:
+        texts.append(f"drafter {links.DRAFTERS.get(entry.trace.drafter, entry.trace.drafter)}")
+    texts.append(SOURCES[entry.source] + (f", {entry.trace.created[:10]}" if entry.source != "live" else ""))
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.text(" · ".join(texts))
+        if entry.recipe is not None and recipe != entry.recipe and not runner.going():
+            st.badge("settings changed: Run starts a new run", color="yellow", icon=":material/edit:")
+        if entry.trace.error:
+            st.badge("stopped by an error", color="red", icon=":material/error:")
+    if entry.parent:
+        name, number, position = entry.parent
+        if runs.entry_by_name(name) is not None:
+            st.button(
+                f"Branched at round {number}, position {position}: back to the run it left",
+                on_click=_open,
+                args=(name, (number, position)),
+                icon=":material/undo:",
+                type="tertiary",
+            )
+    _banner(entry.trace)
+
+
+def _banner(trace: Trace) -> None:
+    """Says unmistakably that a run was not made by the exact rule."""
+    names = {round.verifier for round in trace.rounds} - {EXACT}
+    for name in sorted(names):
+        fault = FAULTS.get(name)
+        st.error(
+            fault.does if fault else "A rule that this version does not know.",
+            title=f"Not the exact engine: {fault.title if fault else 'unknown rule'}",
+            icon=":material/warning:",
+        )
+
+
+def _model(info: ModelInfo) -> str:
+    size = f"{info.parameters / 1e9:.1f} B" if info.parameters >= 1e9 else f"{info.parameters / 1e6:.0f} M"
+    return f"{info.name} ({size}, {info.device} {info.dtype})"
+
+
+def metric_row(trace: Trace) -> None:
+    """The figures of the run, by their standard names."""
+    m = metrics(trace.rounds)
+    figures = (
+        (
+            "Draft acceptance rate",
+            _share(m.draft_acceptance_rate),
+            "Accepted / drafted tokens; bonus never counts.",
+        ),
+        (
+            "Mean acceptance length",
+            _two(m.mean_acceptance_length),
+            "1 + accepted / rounds: tokens gained in a pass of the target.",
+        ),
+        (
+            "Mean overlap α",
+            _two(m.alpha),
+            "The average of β = Σ min(p, q), what draft and target share, over all drafted positions, judged "
+            "or not.",
+        ),
+        ("Tokens per second", _two(m.tokens_per_second), "Measured while the run was made, on its machine."),
+    )
+    with st.container(key="figures", horizontal=True, gap="large"):
+        for label, value, text in figures:
+            st.metric(label, value, help=text, width="content")
+    if m.per_position:
+        rates = " · ".join(f"{i}: {rate:.0%}" for i, rate in enumerate(m.per_position, 1))
+        st.caption(f"Acceptance rate by position (of the rounds that drafted that far): {rates}")
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0%}"
+
+
+def _two(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def nothing_yet() -> None:
+    if runner.going():
+        st.skeleton(height=320)
+        return
+    st.info(
+        "These settings have not been run here yet. Press Run: the same recipe gives the same run on any "
+        "machine of the same kind.",
+        icon=":material/play_arrow:",
+    )

@@ -1,0 +1,118 @@
+"""Timeline and inspector side by side: what a click on a token redraws, and nothing else."""
+
+from dataclasses import replace
+
+import streamlit as st
+
+from specviz.tokens import visible
+from specviz.ui.components.timeline import timeline
+from specviz.ui.rounds import files
+from specviz.ui.rounds.cache_audit import audit_button
+from specviz.ui.rounds.inspector import chosen_notation, inspector, tell_ahead
+from specviz.ui.state import runner, runs
+from specviz.ui.state.runs import Entry
+
+
+def stage(entry: Entry) -> None:
+    """Timeline and inspector. A click on a token redraws these alone, and so that it is quick they hold
+    little else. While a run goes on, which redraws the page all the time, they are drawn with it."""
+    if runner.going():
+        with st.container():  # a fragment has one; without it the timeline would be built anew
+            _stage(entry)
+    else:
+        st.fragment(_stage)(entry)
+
+
+def _stage(entry: Entry) -> None:
+    shown = runs.current()
+    if shown is None or shown.name != entry.name:
+        st.rerun()  # a click that was made while the page changed to another run
+    with st.container(key="stage"):
+        left, right = st.columns([1.75, 1], gap="medium")
+    notation = chosen_notation()
+    known_ahead = not runs.covered() and not runner.going()
+    run = f"{entry.name} {len(entry.trace.rounds)} {notation}" if known_ahead else ""
+    with left:
+        state = timeline(
+            entry.trace,
+            selected=runs.selection(),
+            key="timeline",
+            on_select=runs.choose,
+            live=runner.going(),
+            covered=runs.covered(),
+            notation=notation,
+            run=run,
+        )
+    at = _place(entry)
+    with right:
+        if at is None:
+            _no_selection()
+        elif runs.covered() and at[0] not in state.revealed:
+            _still_covered(at[0])
+        else:
+            inspector(entry.trace, *at, key="inspector", run=run)
+            buttons, below = st.container(horizontal=True), st.container()
+            with buttons:
+                _branching(entry, at)
+                audit_button(entry, below)
+                files.save_round(entry, at[0])
+            if known_ahead:
+                looked_at = {at[0], state.view or at[0]}
+                tell_ahead(entry.trace, looked_at, notation, key="inspector", run=run)
+
+
+def _place(entry: Entry) -> tuple[int, int] | None:
+    """The selected place if the trace has it."""
+    chosen = runs.selection()
+    if chosen is None or not 1 <= chosen[0] <= len(entry.trace.rounds):
+        return None
+    return chosen if 1 <= chosen[1] <= entry.trace.rounds[chosen[0] - 1].k + 1 else None
+
+
+def _no_selection() -> None:
+    with st.container(border=True):
+        st.markdown("##### Choose a token")
+        st.write(
+            "Click a token in the timeline, or move with the arrow keys: here you see what target and draft "
+            "gave it, the draw that decided, and where a correction came from."
+        )
+
+
+def _still_covered(number: int) -> None:
+    with st.container(border=True):
+        st.markdown(f"##### Round {number} is covered")
+        st.write("What do you expect? Decide first, then reveal the round in the timeline.")
+
+
+def _branching(entry: Entry, at: tuple[int, int]) -> None:
+    """Another token here, another K or seed, as a new run beside this one."""
+    if "branch" in runs.hidden() or entry.recipe is None or runner.going():
+        return
+    round = entry.trace.rounds[at[0] - 1]
+    row = round.positions[min(at[1] - 1, round.accepted)]
+    if st.session_state.pop("branched", False):
+        st.session_state["branch-open"] = False
+    with st.popover(
+        "Branch from here", icon=":material/call_split:", key="branch-open", on_change="rerun"
+    ) as opened:
+        if not opened.open:
+            return
+        st.caption("A new run from this place, beside the old one: with another token, K or seed.")
+        table = row.table
+        token = st.selectbox(
+            "Token here",
+            [None, *table.ids],
+            format_func=lambda i: (
+                "leave it to the new run"
+                if i is None
+                else f"{visible(entry.trace.tokens[i])}  p = {table.p[table.ids.index(i)]:.3g}"
+            ),
+            key="branch_token",
+        )
+        k = st.number_input("K", 0, 16, entry.recipe.k, key="branch_k")
+        seed = st.number_input("Seed", 0, 2**31 - 1, min(entry.recipe.seed + 1, 2**31 - 1), key="branch_seed")
+        if st.button("Start the branch", type="primary", icon=":material/call_split:"):
+            new = replace(entry.recipe, k=k, seed=seed)
+            st.session_state["branch"] = runner.Branch(entry, at, token, new)
+            st.session_state["branched"] = True
+            st.rerun()

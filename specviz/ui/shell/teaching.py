@@ -1,0 +1,82 @@
+"""For teachers: links to one exercise, covered answers, and a large view for the projector."""
+
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from specviz.ui.shell import palette
+
+# Streamlit measures in rem: a larger root makes everything larger, except charts; see `chart`. Words are in
+# full contrast, but not on buttons and badges, which have colours of their own.
+PROJECTOR = """
+html { font-size: 23px; }
+.stApp :is(p, li, label, td, th) { color: INK; }
+.stApp :is(button, [role=radio], [data-testid=stAlert]) :is(p, li, label) { color: inherit; }
+.stApp [data-testid="stCaptionContainer"] { opacity: 1; }
+"""
+LARGER = 1.4
+LARGEST = 999_999
+
+
+def answers_hidden() -> bool:
+    """True if a teacher's link keeps the answers covered (`answers=hidden`)."""
+    return st.query_params.get("answers") == "hidden"
+
+
+def number(name: str, default: int = 0) -> int:
+    """A whole number of the address, between 0 and 999,999."""
+    text = st.query_params.get(name, "")
+    return min(int(text), LARGEST) if text.isascii() and text.isdigit() and len(text) < 10 else default
+
+
+def projector() -> None:
+    """A switch that makes everything large and high in contrast; part of the address."""
+    on = st.toggle("Projector", key="projector", bind="query-params", help="Large and high in contrast.")
+    if on:
+        ink = "#fff" if st.context.theme.type == "dark" else "#000"
+        st.html(f"<style>{PROJECTOR.replace('INK', ink)}</style>")
+
+
+def chart(figure: go.Figure, key: str, words: str) -> None:
+    """Show a figure, larger in the projector view. `words` say what it shows."""
+    if st.session_state.get("projector"):
+        figure = go.Figure(_larger(figure.to_plotly_json()))
+    st.plotly_chart(figure, key=key, config=palette.CONFIG, alt=words)
+
+
+def _larger(value: Any, name: str = "") -> Any:
+    """The parts of a figure with larger fonts, heights and margins."""
+    if isinstance(value, dict):
+        return {key: _larger(entry, f"{name}.{key}") for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_larger(entry, name) for entry in value]
+    scaled = name.endswith("font.size") or name == ".layout.height" or ".margin." in name
+    return value * LARGER if scaled and value is not None else value
+
+
+def link_maker(page: str, **parameters: str | int) -> None:
+    """A link that opens `page` as it is now."""
+    with st.popover("For teachers", icon=":material/co_present:"):
+        st.markdown("A link to this very exercise, to share with a class. Everybody gets the same numbers.")
+        hide = st.toggle("Cover the answers", key="teacher-hide")
+        large = st.toggle("Projector view", key="teacher-large")
+        chosen: dict[str, str | int] = {k: v for k, v in parameters.items() if v != ""}
+        if hide:
+            chosen["answers"] = "hidden"
+        if large:
+            chosen["projector"] = "true"
+        st.code(address(st.context.url or "", page, chosen), language=None, wrap_lines=True)
+        if hide:
+            st.caption(
+                "Answers are covered by the address alone: who changes it can see them. Fit for a class, not "
+                "for an exam."
+            )
+
+
+def address(here: str, page: str, parameters: dict[str, str | int]) -> str:
+    """The address of a page of this app, seen from the address of another one."""
+    parts = urlsplit(here)
+    folder = parts.path.rsplit("/", 1)[0]
+    return f"{parts.scheme}://{parts.netloc}{folder}/{page}?{urlencode(parameters)}"

@@ -1,0 +1,64 @@
+"""The guide above a page while a tour runs. The tour and its step are part of the address."""
+
+import streamlit as st
+
+from specviz import traces
+from specviz.lessons.tours import Step, Tour, tours
+from specviz.ui.shell.teaching import number
+
+PAGES = {name: f"pages/{name}.py" for name in ("rounds", "exactness", "learn", "practice")}
+
+
+def start_menu() -> None:
+    """The tours to choose from."""
+    with st.popover("Guided tours", icon=":material/tour:"):
+        for tour in tours():
+            st.page_link(
+                PAGES[tour.steps[0].page],
+                label=f"**{tour.title}** · {tour.about}",
+                icon=":material/play_arrow:",
+                query_params=parameters(tour, 0),
+            )
+
+
+def banner() -> None:
+    """What the present step says, with the ways on and back. Nothing without a tour."""
+    tour = next((t for t in tours() if t.key == st.query_params.get("tour")), None)
+    if tour is None:
+        return
+    at = min(number("step"), len(tour.steps) - 1)
+    step = tour.steps[at]
+    st.space(8)
+    with st.container(border=True, key="tour"):
+        st.markdown(
+            f":blue-badge[:material/tour: {tour.title}, {at + 1} of {len(tour.steps)}] **{step.title}**"
+        )
+        st.markdown(step.text)
+        with st.container(horizontal=True):
+            _link(tour, at - 1, "Back", ":material/arrow_back:")
+            _link(tour, at + 1, "Next", ":material/arrow_forward:")
+            st.button("End the tour", key="tour-end", on_click=_end, type="tertiary")
+
+
+def parameters(tour: Tour, at: int) -> dict[str, str]:
+    """The address's parameters for a step of a tour."""
+    step = tour.steps[at]
+    return {"tour": tour.key, "step": str(at), **step.parameters(_trace(step))}
+
+
+def _link(tour: Tour, at: int, label: str, icon: str) -> None:
+    if 0 <= at < len(tour.steps):
+        page = PAGES[tour.steps[at].page]
+        if st.button(
+            label, key=f"tour-{label}", icon=icon, type="primary" if label == "Next" else "secondary"
+        ):
+            st.switch_page(page, query_params=parameters(tour, at))
+
+
+def _trace(step: Step):
+    return traces.load(step.run) if step.run and step.select else None
+
+
+def _end() -> None:
+    for name in ("tour", "step"):
+        st.query_params.pop(name, None)

@@ -1,0 +1,1 @@
+"""Runs, pairs, jobs and links of a session."""
