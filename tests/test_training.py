@@ -261,6 +261,29 @@ def test_an_interrupted_training_ends_up_where_an_uninterrupted_one_does(target,
         torch.testing.assert_close(one, other)
 
 
+def test_an_average_of_weights_stands_between_them(target):
+    trainee = TRAINEES["medusa"](target.model, 1)
+    average = fit.Average(trainee.trained)
+    with torch.no_grad():
+        for weight in trainee.trained.parameters():
+            weight.fill_(1.0)  # it starts as zeros
+    average.add(trainee.trained, 1)
+    assert all(torch.allclose(w, torch.tensor(1 - 2 / 11)) for w in average.weights.values())
+
+
+def test_the_better_of_last_and_averaged_weights_stays(target, examples):
+    trainee, objective = TRAINEES["model"](target.model, 4), objective_of(target)  # the target: perfect
+    best = objective.measure(trainee, examples[:4]).beta[0]
+    perfect = {name: value.clone() for name, value in trainee.trained.state_dict().items()}
+    average = fit.Average(trainee.trained)
+    average.weights = {name: torch.zeros_like(value) for name, value in perfect.items()}
+    assert fit._keep_the_better(trainee, average, objective, examples[:4]).beta[0] == pytest.approx(best)
+    trainee.trained.load_state_dict(average.weights)
+    average.weights = perfect
+    assert fit._keep_the_better(trainee, average, objective, examples[:4]).beta[0] == pytest.approx(best)
+    assert objective.measure(trainee, examples[:4]).beta[0] == pytest.approx(best)
+
+
 class TestCommand:
     """The whole way, on a target in a folder."""
 
@@ -304,6 +327,19 @@ class TestCommand:
         assert int(metadata["tokens_seen"]) >= int(metadata["text_tokens"]) > 1000
         assert len(json.loads(metadata["curve"])) >= 2
         assert len(metadata["date"]) == 10
+
+    def test_other_weights_can_be_a_start_with_another_vocabulary(self, folder, home, tmp_path):
+        first, second = tmp_path / "first.safetensors", tmp_path / "second.safetensors"
+        common = ("--tokens", 3000, "--passes", 0.2)
+        assert main(self.options(folder, "medusa", *common, "--vocabulary", 9, "--out", first)) == 0
+        more = ("--start", first, "--work", tmp_path / "work", "--out", second)
+        assert main(self.options(folder, "medusa", *common, *more, "--vocabulary", 12)) == 0
+        fingerprint = load_pair(folder, device="cpu").info.fingerprint
+        ids = [
+            set(drafts.read_draft(path, "medusa", fingerprint).tensors["draft_vocab"].tolist())
+            for path in (first, second)
+        ]
+        assert [len(some) for some in ids] == [9, 12] and ids[0] <= ids[1]
 
     def test_weights_for_another_target_or_of_another_kind_are_refused(self, folder, home, capsys, tmp_path):
         path = tmp_path / "medusa.safetensors"

@@ -35,6 +35,11 @@ def add_parser(subparsers) -> None:
     parser.add_argument("--passes", type=float, default=4.0, help="over the text (default: 4)")
     parser.add_argument("--minutes", type=float, help="of training at most")
     parser.add_argument("--start", type=Path, help="weights to start from instead of the target's")
+    parser.add_argument(
+        "--vocabulary",
+        type=int,
+        help="ids that the draft may propose: the most frequent of the text (default: those of --start)",
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--work", type=Path, help="folder for text, states and checkpoints")
     parser.add_argument("--out", type=Path, help="file of the weights (default: where load_pair finds them)")
@@ -73,6 +78,7 @@ def _train(course: "Course", args: argparse.Namespace) -> int:
         passes=args.passes,
         seconds=None if args.minutes is None else 60 * args.minutes,
         start=args.start,
+        vocabulary=args.vocabulary,
         report=lambda progress, measured: _note(progress, measured, args.kind),
         seed=args.seed,
     )

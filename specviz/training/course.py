@@ -22,7 +22,7 @@ from specviz.training.states import Example, Store
 from specviz.training.texts import Text
 from specviz.training.trainees import TRAINEES, Trainee
 
-IDS = 8192  # of the trimmed vocabulary
+IDS = 12288  # of the trimmed vocabulary, unless asked for otherwise
 HELD_OUT_TEXTS = drafts.FOLDER / "held-out.jsonl"  # written by the built-in target
 
 
@@ -106,14 +106,24 @@ class Course:
         passes: float,
         seconds: float | None,
         start: Path | None,
+        vocabulary: int | None,
         report: fit.Report,
         seed: int,
     ) -> tuple[Progress, Measured]:
         """Train for some passes over the text or some seconds, whichever ends first; go on from the
-        checkpoint in the work folder if there is one. The result is measured on all held-out texts."""
+        checkpoint in the work folder if there is one. The result is measured on all held-out texts.
+
+        Args:
+            vocabulary: how many ids the draft may propose, the most frequent ones of the text. None keeps
+                those of `start`, or takes `IDS`. Trained weights do not depend on it: the head is the
+                target's own.
+        """
         torch.manual_seed(seed)
         file = None if start is None else drafts.read_draft(start, self.kind, self.loaded.fingerprint)
-        ids = _frequent(training, self.target) if file is None else file.tensors["draft_vocab"].long()
+        if file is None or vocabulary is not None:
+            ids = _frequent(training, self.target, vocabulary or IDS)
+        else:
+            ids = file.tensors["draft_vocab"].long()
         self._trainee, self._objective = self._build(file, ids)
         tokens = passes * sum(len(example.text.ids) for example in training)
         progress = fit.fit(
@@ -197,9 +207,9 @@ class Course:
         return trainee.to(self.target.device), Objective(head, ids)
 
 
-def _frequent(examples: Sequence[Example], target: TransformersModel) -> torch.Tensor:
+def _frequent(examples: Sequence[Example], target: TransformersModel, count: int) -> torch.Tensor:
     """Sorted ids of the trimmed vocabulary: those that occur most often, filled up with the lowest."""
     counts = Counter(token for example in examples for token in example.text.ids)
     emittable = range(target.vocab_size) if target.available is None else target.available.tolist()
     order = sorted(emittable, key=lambda token: (-counts[token], token))
-    return torch.tensor(sorted(order[:IDS]))
+    return torch.tensor(sorted(order[:count]))

@@ -19,6 +19,7 @@ RATE = 1e-3
 WARM_UP = 30  # steps
 SOME = 24  # held-out texts that measure the curve; all of them measure the result
 SAVE_SECONDS = 120.0
+AVERAGED = 0.995  # decay of the averaged weights a step: about the last 200 steps count
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,25 @@ class Progress:
 Report = Callable[[Progress, Measured], None]
 
 
+class Average:
+    """The exponential average of a module's weights along the run.
+
+    It forgets one part of one draft's noise in the last steps without a lower learning rate; early on it
+    looks back over fewer steps, so that the start does not weigh.
+    """
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self.weights = {name: value.clone() for name, value in module.state_dict().items()}
+
+    @torch.no_grad()
+    def add(self, module: torch.nn.Module, step: int) -> None:
+        """Take in the weights after `step` steps."""
+        decay = min(AVERAGED, (1 + step) / (10 + step))
+        for name, value in module.state_dict().items():
+            if value.is_floating_point():
+                self.weights[name].lerp_(value, 1 - decay)
+
+
 def fit(
     trainee: Trainee,
     objective: Objective,
@@ -65,6 +85,9 @@ def fit(
 ) -> Progress:
     """Train until the budget is used, from where the checkpoint left off.
 
+    In the end the draft has its last weights or their average along the run, whichever has the higher β
+    on the held-out texts.
+
     Args:
         trainee, objective: on one device.
         training, held_out: examples of the two halves of the split.
@@ -76,7 +99,8 @@ def fit(
     optimiser = torch.optim.AdamW(
         trainee.trained.parameters(), lr=RATE, betas=(0.9, 0.95), weight_decay=0.01, fused=True
     )
-    progress = _resume(checkpoint, trainee, optimiser)
+    average = Average(trainee.trained)
+    progress = _resume(checkpoint, trainee, optimiser, average)
     curve_texts = held_out[:SOME]
     if not progress.curve:
         _note(progress, objective.measure(trainee, curve_texts), report)
@@ -89,16 +113,31 @@ def fit(
             )
         progress.tokens += _step(trainee, objective, optimiser, _pick(training, progress.step, seed))
         progress.step += 1
+        average.add(trainee.trained, progress.step)
         progress.seconds += time.perf_counter() - began
         if progress.seconds - noted >= every:
             noted = progress.seconds
             _note(progress, objective.measure(trainee, curve_texts), report)
         if progress.seconds - saved >= SAVE_SECONDS:
             saved = progress.seconds
-            _save(checkpoint, trainee, optimiser, progress)
-    _save(checkpoint, trainee, optimiser, progress)
-    _note(progress, objective.measure(trainee, curve_texts), report)
+            _save(checkpoint, trainee, optimiser, average, progress)
+    _save(checkpoint, trainee, optimiser, average, progress)
+    _note(progress, _keep_the_better(trainee, average, objective, curve_texts), report)
     return progress
+
+
+def _keep_the_better(
+    trainee: Trainee, average: Average, objective: Objective, texts: Sequence[Example]
+) -> Measured:
+    """Leave the draft with its last weights or the averaged ones; returns how those do."""
+    last = {name: value.clone() for name, value in trainee.trained.state_dict().items()}
+    as_trained = objective.measure(trainee, texts)
+    trainee.trained.load_state_dict(average.weights)
+    averaged = objective.measure(trainee, texts)
+    if averaged.beta[0] >= as_trained.beta[0]:
+        return averaged
+    trainee.trained.load_state_dict(last)
+    return as_trained
 
 
 def _step(trainee: Trainee, objective: Objective, optimiser: Any, examples: Sequence[Example]) -> int:
@@ -134,10 +173,11 @@ def _note(progress: Progress, measured: Measured, report: Report) -> None:
     report(progress, measured)
 
 
-def _save(path: Path, trainee: Trainee, optimiser: Any, progress: Progress) -> None:
+def _save(path: Path, trainee: Trainee, optimiser: Any, average: Average, progress: Progress) -> None:
     state = {
         "trained": trainee.trained.state_dict(),
         "optimiser": optimiser.state_dict(),
+        "average": average.weights,
         "progress": vars(progress),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -146,10 +186,11 @@ def _save(path: Path, trainee: Trainee, optimiser: Any, progress: Progress) -> N
     partial.replace(path)  # a crash while writing leaves the one before
 
 
-def _resume(path: Path, trainee: Trainee, optimiser: Any) -> Progress:
+def _resume(path: Path, trainee: Trainee, optimiser: Any, average: Average) -> Progress:
     if not path.exists():
         return Progress()
     state = torch.load(path, map_location="cpu", weights_only=True)
     trainee.trained.load_state_dict(state["trained"])
     optimiser.load_state_dict(state["optimiser"])
+    average.weights = state.get("average", average.weights)  # older checkpoints have none
     return Progress(**state["progress"])
