@@ -1,4 +1,4 @@
-"""The command line: python -m specviz COMMAND. Errors are one clear line and a non-zero exit."""
+"""The command line: specviz COMMAND. Errors are one clear line and a non-zero exit."""
 
 import argparse
 import importlib
@@ -7,11 +7,11 @@ import sys
 import specviz
 from specviz.models.errors import LoadError
 
-COMMANDS = ("trace", "exact", "record", "bench", "train-drafts", "fetch")
+COMMANDS = ("app", "trace", "exact", "record", "bench", "train-drafts", "fetch", "doctor")
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m specviz", description=specviz.__doc__)
+    parser = argparse.ArgumentParser(prog="specviz", description=specviz.__doc__)
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in COMMANDS:
         importlib.import_module(f"specviz.cli.{name.replace('-', '_')}").add_parser(subparsers)
