@@ -7,16 +7,10 @@ from typing import Any, Protocol
 import numpy as np
 
 
-class Layer(Protocol):
-    def get_seq_length(self) -> int: ...
-
-    def crop(self, tokens_to_remove: int) -> None: ...
-
-
 class Cache(Protocol):
-    """What transformers' DynamicCache offers: layers that know their length and can be cut."""
+    """What transformers' DynamicCache offers: layers with `get_seq_length()` and `crop(-n)`."""
 
-    layers: Sequence[Any]
+    layers: list[Any]
 
 
 class UncuttableCache(ValueError):
@@ -35,6 +29,32 @@ def keep(cache: Cache, n: int) -> None:
     ragged cache behind.
     """
     for layer in cache.layers:
+        surplus = layer.get_seq_length() - n
+        if surplus > 0:
+            layer.crop(-surplus)
+
+
+def lengths(cache: Cache | None) -> tuple[int, ...]:
+    """Positions in each layer, for `restore`. A cache makes its layers in its first pass: none before."""
+    return () if cache is None else tuple(layer.get_seq_length() for layer in cache.layers)
+
+
+def restore(cache: Cache | None, before: tuple[int, ...]) -> None:
+    """Take back everything that was cached since `lengths` gave `before`, wherever a pass broke off.
+
+    A broken pass leaves layers of different lengths behind, layers that were not there, and perhaps one
+    layer whose keys have grown and whose values have not.
+    """
+    if cache is None:
+        return
+    del cache.layers[len(before) :]
+    for layer, n in zip(cache.layers, before, strict=True):
+        if n == 0 and hasattr(layer, "reset"):
+            layer.reset()
+            continue
+        keys, values = getattr(layer, "keys", None), getattr(layer, "values", None)
+        if keys is not None and values is not None:
+            layer.keys = keys[..., : values.shape[-2], :]
         surplus = layer.get_seq_length() - n
         if surplus > 0:
             layer.crop(-surplus)

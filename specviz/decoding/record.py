@@ -1,18 +1,88 @@
 """From the full distributions of a round to the values that a trace keeps."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
 
 import numpy as np
 
 from specviz.decoding.drafters.base import Proposal
 from specviz.decoding.randomness import RoundRandomness, heaviest
 from specviz.decoding.sampling import REMOVED, Effective
-from specviz.decoding.trace import Position, Rest, State, Table
+from specviz.decoding.trace import CacheStep, Finish, Position, Rest, Round, State, Table
 from specviz.decoding.verify import Verdict
 
 # How many leading tokens by p, by q and by residual every table holds. Whoever re-judges a trace may
 # rely on it: the first LEADING tokens by any of the three are never among the rest.
 LEADING = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A round as it was made: its full rows, before a trace keeps some of them.
+
+    Attributes:
+        number: 1 for the first round.
+        start: committed tokens, prompt included, when it began.
+        proposal: the draft block of K tokens.
+        target_logits: (K + 1, V) raw logits.
+        target: effective distributions of the same rows.
+        verdict: the judgement.
+        randomness: the draws that were made.
+        committed, finish: after the cut at EOS, stop string or limit.
+        verifier: name of the rule.
+        target_cache, draft_cache: their movements.
+        began: time when the round began.
+        draft_seconds, verify_seconds: as in `Round`.
+    """
+
+    number: int
+    start: int
+    proposal: Proposal
+    target_logits: np.ndarray
+    target: Effective
+    verdict: Verdict
+    randomness: RoundRandomness
+    committed: tuple[int, ...]
+    finish: Finish | None
+    verifier: str
+    target_cache: CacheStep
+    draft_cache: CacheStep | None
+    began: float
+    draft_seconds: float
+    verify_seconds: float
+
+
+Recorder = Callable[[Made], Round]
+
+
+def record(made: Made) -> Round:
+    """The round with everything that a trace keeps."""
+    rows = positions(made.target_logits, made.target, made.proposal, made.verdict, made.randomness)
+    return outline(made, rows)
+
+
+def outline(made: Made, rows: tuple[Position, ...] = ()) -> Round:
+    """The round with these positions."""
+    seconds = perf_counter() - made.began
+    return Round(
+        number=made.number,
+        start=made.start,
+        positions=rows,
+        accepted=made.verdict.accepted,
+        outcome=made.verdict.outcome,
+        token=made.verdict.token,
+        correct_u=made.randomness.correct_u(),
+        residual_empty=made.verdict.residual_empty,
+        committed=made.committed,
+        finish=made.finish,
+        verifier=made.verifier,
+        target_cache=made.target_cache,
+        draft_cache=made.draft_cache,
+        draft_seconds=made.draft_seconds,
+        verify_seconds=made.verify_seconds,
+        other_seconds=seconds - made.draft_seconds - made.verify_seconds,
+    )
 
 
 def positions(

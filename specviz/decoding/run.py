@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from specviz.decoding import cache as caches
-from specviz.decoding import record
+from specviz.decoding.cache import Cache
 from specviz.decoding.drafters import Drafter, Proposal, make_drafter
-from specviz.decoding.protocols import ModelOutput, Pair
+from specviz.decoding.ending import Cutter, Ends, cut
+from specviz.decoding.protocols import Pair
 from specviz.decoding.randomness import Randomness, RoundRandomness, SeededRandomness
-from specviz.decoding.sampling import Effective, NonFiniteLogits, SamplingConfig, effective_probs
-from specviz.decoding.trace import CacheStep, Finish, PairInfo, Position, Round, TokenText, Trace
+from specviz.decoding.record import Made, Recorder, record
+from specviz.decoding.sampling import Effective, NonFiniteLogits, SamplingConfig, Scorer, effective_probs
+from specviz.decoding.trace import CacheStep, Finish, PairInfo, Round, TokenText, Trace
 from specviz.decoding.verify import Verdict, Verifier, verifier_name, verify_block
 
 
@@ -52,6 +54,9 @@ class DecodingRun:
         chat: put the target's chat template around the prompt.
         verifier: the rule that judges a block.
         randomness: the source of draws; seeded by `seed` if None.
+        score, draft_score: from logits to p and to q; `effective_probs` if None.
+        cut: where verified tokens end the text.
+        record: what a trace keeps of a round.
 
     Raises:
         ValueError: for a prompt that is empty or too long, or arguments out of range.
@@ -72,6 +77,10 @@ class DecodingRun:
         chat: bool = False,
         verifier: Verifier = verify_block,
         randomness: Randomness | None = None,
+        score: Scorer | None = None,
+        draft_score: Scorer | None = None,
+        cut: Cutter = cut,
+        record: Recorder = record,
     ) -> None:
         if k < 0 or max_new_tokens < 1:
             raise ValueError(f"k must be 0 or more and max_new_tokens 1 or more, not {k}, {max_new_tokens}")
@@ -86,6 +95,9 @@ class DecodingRun:
         self.seed = seed
         self.chat = chat
         self.verifier = verifier
+        self.score = score or effective_probs
+        self.cut = cut
+        self.record = record
         self.randomness = randomness or SeededRandomness(seed)
         self.prompt = prompt if isinstance(prompt, str) else ""
         self.prompt_ids = tuple(pair.encode(prompt, chat) if isinstance(prompt, str) else prompt)
@@ -97,7 +109,9 @@ class DecodingRun:
                 f"{pair.target.context_length}: shorten it"
             )
         self.drafter = (
-            make_drafter(drafter, pair, self.draft_sampling) if isinstance(drafter, str) else drafter
+            make_drafter(drafter, pair, self.draft_sampling, draft_score)
+            if isinstance(drafter, str)
+            else drafter
         )
         self.tokens: list[int] = list(self.prompt_ids)
         self.target_cache = pair.target.new_cache()
@@ -108,6 +122,7 @@ class DecodingRun:
         self.created = datetime.now(UTC).isoformat(timespec="seconds")
         self._texts: dict[int, TokenText] = {}
         self._tail = b""  # end of the emitted bytes, as long as a stop string may reach back
+        self._owed: _Owed | None = None
         self._note(self.prompt_ids)
 
     def __iter__(self) -> Iterator[Round]:
@@ -129,78 +144,90 @@ class DecodingRun:
         """
         if self.finish is not None:
             raise RuntimeError(f"the run has finished ({self.finish})")
-        features = None
-        # A failed round is repeated with the same passes, so that a drafter sees every token's features.
-        cached = caches.length(self.target_cache)
+        self._settle()  # nothing to do, unless an interruption met the very clearing up after another
+        self._owed = _Owed((caches.lengths(self.target_cache), caches.lengths(self.drafter.cache)), None)
         try:
             done = self._round(len(self.rounds) + 1)
-            features = done.features
             self.tokens.extend(done.round.committed)
             self.rounds.append(done.round)
-            cached = len(self.tokens) - 1
             self.recent, self._tail, self.finish, self.error = done.rows, done.tail, done.round.finish, ""
+            self._owed = _Owed(None, done.features)
         except RunError as error:
             self.error = str(error)
             raise
         finally:
-            # Whatever happened, both caches hold a prefix of the committed tokens, the last one excluded.
-            caches.keep(self.target_cache, cached)
-            self.drafter.observe(self.tokens, features)
+            self._settle()
         return done.round
+
+    def _settle(self) -> None:
+        """Bring caches and drafter in line with the committed tokens, whatever happened. Repeatable.
+
+        After a round both caches hold a prefix of the committed tokens, the last one excluded. After a
+        failed one every layer holds what it held before, so that the same passes are made again.
+        """
+        if self._owed is None:
+            return
+        if self._owed.before is not None:
+            caches.restore(self.target_cache, self._owed.before[0])
+            caches.restore(self.drafter.cache, self._owed.before[1])
+        caches.keep(self.target_cache, len(self.tokens) - 1)
+        self.drafter.observe(self.tokens, self._owed.features)
+        self._owed = None
 
     def _round(self, number: int) -> "_Done":
         """Everything a round does, except that the caller commits its tokens and cuts the caches."""
         began = perf_counter()
         randomness = self.randomness.round(number)
-        start = len(self.tokens)
-        target_before = caches.length(self.target_cache)
-        draft_before = None if self.drafter.cache is None else caches.length(self.drafter.cache)
+        start, drafter = len(self.tokens), self.drafter
+        target_before, draft_before = caches.length(self.target_cache), _length(drafter.cache)
 
         # 1. The draft proposes up to K tokens.
-        draft_began = perf_counter()
         proposal = self._propose(number, randomness)
-        draft_seconds = perf_counter() - draft_began
-        draft_after = None if self.drafter.cache is None else caches.length(self.drafter.cache)
+        draft_seconds = perf_counter() - began
+        draft_after = _length(drafter.cache)
 
         # 2. One pass of the target over what it has not cached: K + 1 rows of logits.
         fed = [*self.tokens[target_before:], *proposal.tokens]
-        rows = len(proposal.tokens) + 1
         verify_began = perf_counter()
-        output = self.pair.target.forward(fed, self.target_cache, rows, self.drafter.wants_features)
+        output = self.pair.target.forward(
+            fed, self.target_cache, len(proposal.tokens) + 1, drafter.wants_features
+        )
         verify_seconds = perf_counter() - verify_began
 
         # 3. Verify from left to right, correct or add the bonus.
-        effective = self._effective(number, output, proposal)
+        effective = self._effective(number, output.logits, proposal.tokens)
         verdict = self._verify(number, effective, proposal, randomness)
 
         # 4. What is committed: cut at EOS, stop string or limit.
-        committed, finish, tail = self._cut([*proposal.tokens[: verdict.accepted], verdict.token])
-        cached = start + len(committed) - 1  # the last committed token has not been fed to anything
+        cut = self.cut([*proposal.tokens[: verdict.accepted], verdict.token], self._ends(), self._text)
+        cached = start + len(cut.tokens) - 1  # the last committed token has not been fed to anything
         # What a draft made from its own features instead of the target's is cut as well.
-        draft_kept = start if self.drafter.wants_features else cached
+        draft_kept = start if drafter.wants_features else cached
 
-        round = Round(
-            number=number,
-            start=start,
-            positions=self._positions(output, effective, proposal, verdict, randomness),
-            accepted=verdict.accepted,
-            outcome=verdict.outcome,
-            token=verdict.token,
-            correct_u=randomness.correct_u(),
-            residual_empty=verdict.residual_empty,
-            committed=tuple(committed),
-            finish=finish,
-            verifier=verifier_name(self.verifier),
-            target_cache=_cache_step(target_before, target_before + len(fed), cached),
-            draft_cache=None
-            if draft_before is None or draft_after is None
-            else _cache_step(draft_before, draft_after, draft_kept),
-            draft_seconds=draft_seconds,
-            verify_seconds=verify_seconds,
-            other_seconds=perf_counter() - began - draft_seconds - verify_seconds,
+        round = self.record(
+            Made(
+                number=number,
+                start=start,
+                proposal=proposal,
+                target_logits=output.logits,
+                target=effective,
+                verdict=verdict,
+                randomness=randomness,
+                committed=cut.tokens,
+                finish=cut.finish,
+                verifier=verifier_name(self.verifier),
+                target_cache=_cache_step(target_before, target_before + len(fed), cached),
+                draft_cache=None
+                if drafter.cache is None
+                else _cache_step(draft_before, draft_after, draft_kept),
+                began=began,
+                draft_seconds=draft_seconds,
+                verify_seconds=verify_seconds,
+            )
         )
+        self._note([*cut.tokens, *(token for row in round.positions for token in row.table.ids)])
         features = None if output.features is None else output.features[: cached - target_before]
-        return _Done(round, Rows(number, effective.probs, proposal.probs), features, tail)
+        return _Done(round, Rows(number, effective.probs, proposal.probs), features, cut.tail)
 
     def _propose(self, number: int, randomness: RoundRandomness) -> Proposal:
         # Never more than can be committed beside the bonus, nor than the contexts hold. None of these
@@ -215,11 +242,10 @@ class DecodingRun:
             name = self.drafter.info.name if self.drafter.info else self.drafter.kind
             raise RunError(_located(f"draft {name}", number, error)) from error
 
-    def _effective(self, number: int, output: ModelOutput, proposal: Proposal) -> Effective:
-        drafts = proposal.tokens
+    def _effective(self, number: int, logits: np.ndarray, drafts: Sequence[int]) -> Effective:
         prefixes = [[*self.tokens, *drafts[:row]] for row in range(len(drafts) + 1)]
         try:
-            return effective_probs(output.logits, prefixes, self.sampling, self.pair.target.available)
+            return self.score(logits, prefixes, self.sampling, self.pair.target.available)
         except ValueError as error:
             raise RunError(_located(f"target {self.pair.target.name}", number, error)) from error
 
@@ -231,38 +257,19 @@ class DecodingRun:
         except ValueError as error:
             raise RunError(f"round {number}, {error}") from error
 
-    def _positions(
-        self,
-        output: ModelOutput,
-        effective: Effective,
-        proposal: Proposal,
-        verdict: Verdict,
-        randomness: RoundRandomness,
-    ) -> tuple[Position, ...]:
-        """What the trace keeps of a round's rows."""
-        positions = record.positions(output.logits, effective, proposal, verdict, randomness)
-        self._note(token for row in positions for token in row.table.ids)
-        return positions
+    def _ends(self) -> Ends:
+        """What may end the text in this round."""
+        return Ends(
+            eos_ids=self.pair.eos_ids,
+            stop=tuple(text.encode() for text in self.stop),
+            limit=self.max_new_tokens - self.emitted,
+            context=self.pair.target.context_length - len(self.tokens),
+            tail=self._tail,
+        )
 
-    def _cut(self, tokens: list[int]) -> tuple[list[int], Finish | None, bytes]:
-        """The tokens up to and including the first that ends the text, why it ends, the text's tail."""
-        tail = self._tail
-        for count, token in enumerate(tokens, 1):
-            self._note([token])
-            if token in self.pair.eos_ids:
-                return tokens[:count], "eos", tail
-            if self.stop:
-                text = self._texts[token]
-                seen = tail + (b"" if text.special else text.data)
-                if any(stop.encode() in seen for stop in self.stop):
-                    return tokens[:count], "stop", tail
-                reach = max(len(stop.encode()) for stop in self.stop) - 1
-                tail = seen[-reach:] if reach else b""
-            if self.emitted + count == self.max_new_tokens:
-                return tokens[:count], "length", tail
-        # The target must be fed everything committed before it can say what follows.
-        full = len(self.tokens) + len(tokens) > self.pair.target.context_length
-        return tokens, "context" if full else None, tail
+    def _text(self, token: int) -> TokenText:
+        self._note([token])
+        return self._texts[token]
 
     def _note(self, tokens: Iterable[int]) -> None:
         for token in tokens:
@@ -305,6 +312,23 @@ class _Done:
     rows: Rows
     features: Any
     tail: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Owed:
+    """What is left to do behind a round.
+
+    Attributes:
+        before: positions in each layer of both caches before it; None once it is committed.
+        features: what the drafter is to be told of it.
+    """
+
+    before: tuple[tuple[int, ...], tuple[int, ...]] | None
+    features: Any
+
+
+def _length(cache: Cache | None) -> int:
+    return 0 if cache is None else caches.length(cache)
 
 
 def _cache_step(before: int, after: int, committed: int) -> CacheStep:

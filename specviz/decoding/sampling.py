@@ -5,7 +5,7 @@ penalty, banned tokens, temperature, top-k, top-p, min-p. Both models go through
 each with its own controls; the law of the output is the target's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,6 +81,10 @@ class Effective:
     probs: np.ndarray
     removed: np.ndarray | None
     logsumexp: np.ndarray
+
+
+# Any stand-in for `effective_probs`, with its arguments.
+Scorer = Callable[[np.ndarray, Sequence[Sequence[int]], SamplingConfig, np.ndarray | None], Effective]
 
 
 def effective_probs(

@@ -13,17 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from specviz.decoding.drafters import Proposal, make_drafter
+from specviz.decoding.drafters import make_drafter
 from specviz.decoding.faults import Fault
-from specviz.decoding.protocols import ModelOutput, Pair
-from specviz.decoding.randomness import RoundRandomness
+from specviz.decoding.protocols import Pair
+from specviz.decoding.record import Made, outline
 from specviz.decoding.run import DecodingRun
-from specviz.decoding.sampling import Effective, SamplingConfig
-from specviz.decoding.trace import Position
-from specviz.decoding.verify import Verdict
+from specviz.decoding.sampling import SamplingConfig, effective_probs
+from specviz.decoding.trace import Round
 from specviz.exactness.chi_square import EXPECTED, ChiSquare, goodness_of_fit, same_law
 from specviz.exactness.joint_law import JointLaw
-from specviz.exactness.remembered import LookupPair, NotLookedUp, RememberedLaws, RememberingModel, Text
+from specviz.exactness.remembered import LookupPair, NotLookedUp, RememberedScore, RememberingModel, Text
 
 LONGEST = 4
 CHUNK = 1000  # continuations that are lost if a call is interrupted
@@ -193,7 +192,10 @@ class EndToEnd:
         }
         self.lookups = not make_drafter(drafter, pair, draft_sampling or self.sampling).wants_features
         self._memory = LookupPair(pair, self.prompt)
-        self._remembered = RememberedLaws()
+        self._remembered = {
+            "score": RememberedScore((fault and fault.score) or effective_probs),
+            "draft_score": RememberedScore(effective_probs),
+        }
         # So many runs wait for passes together. One that starts again needs all its rows at hand: each of
         # at most `length` rounds looks at one row for every token still to come.
         self._together = max(1, self._memory.target.capacity // (length * (length + 1) // 2 + 1))
@@ -246,29 +248,20 @@ class EndToEnd:
         return [done[index] for index in sorted(done)]
 
     def _run(self, pair: Pair, index: int) -> "_Run":
-        settings = {**self._settings, "seed": self.seed + index}
-        if self.fault is None:
-            run = DecodingRun(pair, self.prompt, **settings)
-        else:
-            run = self.fault.start(pair, self.prompt, **settings)
-        if pair is self._memory:
-            self._remembered.attach(run)
         drafted = accepted = 0
 
-        def count(
-            output: ModelOutput,
-            effective: Effective,
-            proposal: Proposal,
-            verdict: Verdict,
-            randomness: RoundRandomness,
-        ) -> tuple[Position, ...]:
+        def count(made: Made) -> Round:
             nonlocal drafted, accepted
-            drafted += len(proposal.tokens)
-            accepted += verdict.accepted
-            return ()
+            drafted += len(made.proposal.tokens)
+            accepted += made.verdict.accepted
+            return outline(made)
 
         # No trace is wanted, and recording would take longer than all the rest of a round.
-        run._positions = count  # type: ignore[method-assign]
+        settings = {**self._settings, "seed": self.seed + index, "record": count}
+        if pair is self._memory:
+            settings |= self._remembered
+        start = DecodingRun if self.fault is None else self.fault.start
+        run = start(pair, self.prompt, **settings)
         list(run)
         return _Run(tuple(run.tokens[len(self.prompt) :]), drafted, accepted)
 

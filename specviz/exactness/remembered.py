@@ -4,25 +4,20 @@ A cache of such a model is the list of tokens that were fed, so it holds whateve
 put there, right or wrong, and the rows looked up are those of exactly that list.
 """
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from cachetools import LRUCache
 
 from specviz.decoding import cache as caches
 from specviz.decoding.cache import Cache
-from specviz.decoding.drafters.base import Block, Proposal
-from specviz.decoding.drafters.model import LanguageModelDrafter
 from specviz.decoding.protocols import LanguageModel, ModelOutput, Pair
-from specviz.decoding.run import DecodingRun
-from specviz.decoding.sampling import Effective
+from specviz.decoding.sampling import Effective, SamplingConfig, Scorer
 from specviz.models.language_model import TransformersModel
 
 STORE_BYTES = 384 * 2**20  # of logits a model
-RECENT = 128  # effective distributions: blocks of the target, rows of the draft
+RECENT_BYTES = 256 * 2**20  # of distributions, and of blocks of logits, a model
 BATCH_TOKENS = 2048  # cached and fed positions in one pass over many texts
 
 Text = tuple[int, ...]
@@ -35,13 +30,6 @@ class NotLookedUp(Exception):
         super().__init__(f"{len(texts)} rows are missing")
         self.model = model
         self.texts = texts
-
-
-@dataclass(frozen=True, slots=True)
-class RememberedOutput(ModelOutput):
-    """Looked-up rows, and the texts that they follow."""
-
-    texts: tuple[Text, ...] = ()
 
 
 class TokenCache:
@@ -80,8 +68,12 @@ class RememberingModel:
         self._model = model
         self._prompt = tuple(prompt)
         self._cache: Cache | None = None  # holds the prompt
-        self._store: OrderedDict[Text, np.ndarray] = OrderedDict()
         self.capacity = max(64, STORE_BYTES // (4 * vocab_size))
+        self._store: LRUCache[Text, np.ndarray] = LRUCache(self.capacity)
+        # Rows asked for together before, as one array, which `RememberedScore` knows again.
+        self._blocks: LRUCache[tuple[Text, ...], np.ndarray] = LRUCache(
+            max(16, RECENT_BYTES // (16 * vocab_size))
+        )
         self.passes = self.rows = self.lookups = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -109,19 +101,16 @@ class RememberingModel:
             raise NotLookedUp(self, missing)
         cache.tokens.extend(tokens)
         self.lookups += rows
-        found = [self._recall(t) for t in texts]
-        # A single row is the very array that is stored, by which `RememberedLaws` knows it.
-        return RememberedOutput(found[0] if rows == 1 else np.concatenate(found), texts=texts)
+        if rows == 1:
+            return ModelOutput(self._store[texts[0]])
+        if texts not in self._blocks:
+            self._blocks[texts] = np.concatenate([self._store[t] for t in texts])
+        return ModelOutput(self._blocks[texts])
 
     def row(self, text: Text) -> np.ndarray:
         """Logits (V,) of what follows `text`."""
         self.learn([text])
-        return self._recall(text)[0]
-
-    def _recall(self, text: Text) -> np.ndarray:
-        """(1, V)"""
-        self._store.move_to_end(text)
-        return self._store[text]
+        return self._store[text][0]
 
     def learn(self, texts: Iterable[Text]) -> None:
         """Make the passes for these texts; those of one length share them."""
@@ -154,8 +143,6 @@ class RememberingModel:
         for text, row in zip(texts, rows, strict=True):
             # The rows of one pass share an array, which would stay as long as any of them.
             self._store[text] = row[None].copy()
-        while len(self._store) > self.capacity:
-            self._store.popitem(last=False)
 
     def _prompt_cache(self) -> Cache:
         if self._cache is None:
@@ -164,62 +151,33 @@ class RememberingModel:
         return self._cache
 
 
-class RememberedLaws:
-    """The effective distributions of looked-up rows, so that controls and softmax run once a block.
+class RememberedScore:
+    """A `Scorer` that knows rows of a remembering model again, so that controls and softmax run once a block.
 
-    For runs with the same controls only, and not for repetition penalties, which look at the text.
+    For runs with the same controls only. Under a repetition penalty, which looks at the text, it remembers
+    nothing.
     """
 
-    def __init__(self) -> None:
-        self._target: OrderedDict[tuple[Text, ...], Effective] = OrderedDict()
-        self._draft: OrderedDict[int, tuple[np.ndarray, Effective]] = OrderedDict()
+    def __init__(self, score: Scorer) -> None:
+        self._score = score
+        self._known: LRUCache[int, tuple[np.ndarray, Effective]] = LRUCache(
+            RECENT_BYTES, getsizeof=lambda known: known[0].nbytes + known[1].probs.nbytes
+        )
 
-    def attach(self, run: DecodingRun) -> None:
-        """Let a run use and fill this memory."""
-        if run.sampling.repetition_penalty == 1.0:
-            run._effective = partial(self._effective, run._effective)  # type: ignore[method-assign]
-        drafter: Any = run.drafter
-        while hasattr(drafter, "inner"):  # a faulty drafter around a correct one
-            drafter = drafter.inner
-        if run.draft_sampling.repetition_penalty == 1.0 and isinstance(drafter, LanguageModelDrafter):
-            drafter.block = partial(_RememberingBlock, self)
-
-    def _effective(
+    def __call__(
         self,
-        compute: Callable[[int, ModelOutput, Proposal], Effective],
-        number: int,
-        output: ModelOutput,
-        proposal: Proposal,
+        logits: np.ndarray,
+        prefixes: Sequence[Sequence[int]],
+        sampling: SamplingConfig,
+        available: np.ndarray | None,
     ) -> Effective:
-        assert isinstance(output, RememberedOutput)
-        if output.texts not in self._target:
-            _keep(self._target, output.texts, compute(number, output, proposal))
-        self._target.move_to_end(output.texts)
-        return self._target[output.texts]
-
-    def drafted(self, logits: np.ndarray, compute: Callable[[np.ndarray], Effective]) -> Effective:
-        """q of a draft row whose logits (1, V) are those of a remembering model."""
-        known = self._draft.get(id(logits))
+        if sampling.repetition_penalty != 1.0:
+            return self._score(logits, prefixes, sampling, available)
+        known = self._known.get(id(logits))
         if known is None or known[0] is not logits:  # an id may be given again
-            known = logits, compute(logits)
-            _keep(self._draft, id(logits), known)
-        self._draft.move_to_end(id(logits))
+            known = logits, self._score(logits, prefixes, sampling, available)
+            self._known[id(logits)] = known
         return known[1]
-
-
-class _RememberingBlock(Block):
-    def __init__(self, laws: RememberedLaws, *args: Any) -> None:
-        super().__init__(*args)
-        self._laws = laws
-
-    def effective(self, logits: np.ndarray) -> Effective:
-        return self._laws.drafted(logits, super().effective)
-
-
-def _keep(memory: OrderedDict, key: Any, value: Any) -> None:
-    memory[key] = value
-    if len(memory) > RECENT:
-        memory.popitem(last=False)
 
 
 class LookupPair:

@@ -1,5 +1,6 @@
 """The Drafter protocol, and the kinds of drafter by name."""
 
+from functools import partial
 from typing import Any
 
 from specviz.decoding.drafters.base import Drafter, DraftUnavailable, Proposal
@@ -9,7 +10,7 @@ from specviz.decoding.drafters.medusa import MedusaDrafter
 from specviz.decoding.drafters.model import ModelDrafter
 from specviz.decoding.drafters.ngram import NgramDrafter
 from specviz.decoding.protocols import Pair
-from specviz.decoding.sampling import SamplingConfig
+from specviz.decoding.sampling import SamplingConfig, Scorer, effective_probs
 
 DRAFTERS: dict[str, Any] = {
     cls.kind: cls for cls in (ModelDrafter, NgramDrafter, EarlyExitDrafter, MedusaDrafter, EagleDrafter)
@@ -18,7 +19,7 @@ DRAFTERS: dict[str, Any] = {
 __all__ = ["DRAFTERS", "DraftUnavailable", "Drafter", "Proposal", "make_drafter"]
 
 
-def make_drafter(kind: str, pair: Pair, sampling: SamplingConfig) -> Drafter:
+def make_drafter(kind: str, pair: Pair, sampling: SamplingConfig, score: Scorer | None = None) -> Drafter:
     """A fresh drafter for one run.
 
     Args:
@@ -26,6 +27,7 @@ def make_drafter(kind: str, pair: Pair, sampling: SamplingConfig) -> Drafter:
             "ngram:2-5" (smallest and largest size of the suffix that is looked up).
         pair: what it drafts for.
         sampling: the draft's controls.
+        score: from logits to q; `effective_probs` if None.
 
     Raises:
         ValueError: if the kind or its setting is unknown or out of range.
@@ -34,13 +36,13 @@ def make_drafter(kind: str, pair: Pair, sampling: SamplingConfig) -> Drafter:
     name, colon, text = kind.partition(":")
     if name not in DRAFTERS:
         raise ValueError(f"unknown drafter {name!r}; choose one of {', '.join(DRAFTERS)}")
-    made = DRAFTERS[name]
+    made = partial(DRAFTERS[name], pair, sampling, score or effective_probs)
     if not colon:
-        return made(pair, sampling)
+        return made()
     try:
-        settings = made.settings(text)
+        settings = DRAFTERS[name].settings(text)
     except (AttributeError, ValueError):
         raise ValueError(
             f"the drafter {kind!r} is not understood: settings look like early-exit:20 or ngram:2-5"
         ) from None
-    return made(pair, sampling, **settings)
+    return made(**settings)

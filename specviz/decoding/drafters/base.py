@@ -8,7 +8,7 @@ import numpy as np
 
 from specviz.decoding.cache import Cache
 from specviz.decoding.randomness import RoundRandomness
-from specviz.decoding.sampling import Effective, NonFiniteLogits, SamplingConfig, effective_probs
+from specviz.decoding.sampling import Effective, NonFiniteLogits, SamplingConfig, Scorer
 from specviz.decoding.trace import ModelInfo
 
 
@@ -80,6 +80,7 @@ class Block:
         sampling: the draft's controls.
         available: ids that the draft can propose, None for all.
         randomness: of this round.
+        score: from logits to q.
     """
 
     def __init__(
@@ -88,11 +89,13 @@ class Block:
         sampling: SamplingConfig,
         available: np.ndarray | None,
         randomness: RoundRandomness,
+        score: Scorer,
     ) -> None:
         self.prefix = prefix
         self.sampling = sampling
         self.available = available
         self.randomness = randomness
+        self.score = score
         self.tokens: list[int] = []
         self.logits: list[np.ndarray] = []
         self.rows: list[Effective] = []
@@ -105,7 +108,8 @@ class Block:
         """
         row = len(self.tokens)
         try:
-            effective = self.effective(logits)
+            prefix = [*self.prefix, *self.tokens]
+            effective = self.score(logits, [prefix], self.sampling, self.available)
         except NonFiniteLogits as error:
             raise NonFiniteLogits(row, error.value) from None
         token = self.randomness.draft(row, effective.probs[0])
@@ -113,10 +117,6 @@ class Block:
         self.logits.append(logits)
         self.rows.append(effective)
         return token
-
-    def effective(self, logits: np.ndarray) -> Effective:
-        """q of the next row, from its logits (1, V)."""
-        return effective_probs(logits, [[*self.prefix, *self.tokens]], self.sampling, self.available)
 
     def proposal(self) -> Proposal:
         """The block of at least one token."""

@@ -15,7 +15,7 @@ from specviz.decoding import cache as caches
 from specviz.decoding.drafters.base import Block, DraftUnavailable, Proposal, empty_proposal
 from specviz.decoding.protocols import Pair
 from specviz.decoding.randomness import RoundRandomness
-from specviz.decoding.sampling import SamplingConfig
+from specviz.decoding.sampling import SamplingConfig, Scorer, effective_probs
 
 
 class EagleDrafter:
@@ -24,7 +24,7 @@ class EagleDrafter:
     kind = "eagle"
     wants_features = True
 
-    def __init__(self, pair: Pair, sampling: SamplingConfig) -> None:
+    def __init__(self, pair: Pair, sampling: SamplingConfig, score: Scorer = effective_probs) -> None:
         if pair.eagle is None:
             raise DraftUnavailable(
                 f"there is no EAGLE draft for {pair.info.name}; train one with "
@@ -34,6 +34,7 @@ class EagleDrafter:
         self.info = self.model.info()
         self.vocab_size = pair.vocab_size
         self.sampling = sampling
+        self.score = score
         self.context_length = self.model.context_length
         self.cache = self.model.new_cache()
         self.exact = 0  # cached positions that were made from the target's features
@@ -42,7 +43,7 @@ class EagleDrafter:
     def propose(self, prefix: Sequence[int], k: int, randomness: RoundRandomness) -> Proposal:
         if k == 0 or len(self.features) != len(prefix) - 1:
             return empty_proposal(self.vocab_size)
-        block = Block(prefix, self.sampling, self.model.available, randomness)
+        block = Block(prefix, self.sampling, self.model.available, randomness, self.score)
         first = caches.length(self.cache)
         fed = list(prefix[first:])
         before = [

@@ -7,7 +7,7 @@ LayerSkip, Elhoushi et al. 2024, both of which choose or train the layers; here 
 
 from specviz.decoding.drafters.model import LanguageModelDrafter
 from specviz.decoding.protocols import Pair
-from specviz.decoding.sampling import SamplingConfig
+from specviz.decoding.sampling import SamplingConfig, Scorer, effective_probs
 
 
 class EarlyExitDrafter(LanguageModelDrafter):
@@ -15,9 +15,16 @@ class EarlyExitDrafter(LanguageModelDrafter):
 
     kind = "early-exit"
 
-    def __init__(self, pair: Pair, sampling: SamplingConfig, *, layers: int | None = None) -> None:
+    def __init__(
+        self,
+        pair: Pair,
+        sampling: SamplingConfig,
+        score: Scorer = effective_probs,
+        *,
+        layers: int | None = None,
+    ) -> None:
         model = pair.early_exit(layers)
-        super().__init__(model, pair.vocab_size, sampling)
+        super().__init__(model, pair.vocab_size, sampling, score)
         self.info = model.info()
         if layers is not None:
             self.kind = f"{self.kind}:{layers}"

@@ -12,7 +12,7 @@ from typing import Any
 from specviz.decoding.drafters.base import Block, DraftUnavailable, Proposal, empty_proposal
 from specviz.decoding.protocols import Pair
 from specviz.decoding.randomness import RoundRandomness
-from specviz.decoding.sampling import SamplingConfig
+from specviz.decoding.sampling import SamplingConfig, Scorer, effective_probs
 
 
 class MedusaDrafter:
@@ -23,7 +23,7 @@ class MedusaDrafter:
     cache = None
     context_length = None
 
-    def __init__(self, pair: Pair, sampling: SamplingConfig) -> None:
+    def __init__(self, pair: Pair, sampling: SamplingConfig, score: Scorer = effective_probs) -> None:
         if pair.medusa is None:
             raise DraftUnavailable(
                 f"there are no Medusa heads for {pair.info.name}; train some with "
@@ -33,13 +33,14 @@ class MedusaDrafter:
         self.info = self.heads.info()
         self.vocab_size = pair.vocab_size
         self.sampling = sampling
+        self.score = score
         self.feature: Any = None  # of the token before the last committed one
 
     def propose(self, prefix: Sequence[int], k: int, randomness: RoundRandomness) -> Proposal:
         k = min(k, self.heads.count)
         if k == 0 or self.feature is None:
             return empty_proposal(self.vocab_size)
-        block = Block(prefix, self.sampling, self.heads.available, randomness)
+        block = Block(prefix, self.sampling, self.heads.available, randomness, self.score)
         logits = self.heads.forward(self.feature)
         for row in range(k):
             block.draw(logits[row : row + 1])

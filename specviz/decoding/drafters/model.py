@@ -1,32 +1,38 @@
 """A small language model as drafter: autoregressive, with a cache of its own."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from specviz.decoding import cache as caches
 from specviz.decoding.drafters.base import Block, DraftUnavailable, Proposal, empty_proposal
 from specviz.decoding.protocols import LanguageModel, Pair
 from specviz.decoding.randomness import RoundRandomness
-from specviz.decoding.sampling import SamplingConfig
+from specviz.decoding.sampling import SamplingConfig, Scorer, effective_probs
 
 
 class LanguageModelDrafter:
     """Drafts with any language model, token by token."""
 
     wants_features = False
-    block: Callable[..., Block] = Block  # makes a block of drafts
 
-    def __init__(self, model: LanguageModel, vocab_size: int, sampling: SamplingConfig) -> None:
+    def __init__(
+        self,
+        model: LanguageModel,
+        vocab_size: int,
+        sampling: SamplingConfig,
+        score: Scorer = effective_probs,
+    ) -> None:
         self.model = model
         self.vocab_size = vocab_size
         self.sampling = sampling
+        self.score = score
         self.context_length = model.context_length
         self.cache = model.new_cache()
 
     def propose(self, prefix: Sequence[int], k: int, randomness: RoundRandomness) -> Proposal:
         if k == 0:
             return empty_proposal(self.vocab_size)
-        block = self.block(prefix, self.sampling, self.model.available, randomness)
+        block = Block(prefix, self.sampling, self.model.available, randomness, self.score)
         # After a full acceptance the last draft token was never fed, so two tokens are fed here; else one.
         fed = list(prefix[caches.length(self.cache) :])
         for _ in range(k):
@@ -43,10 +49,10 @@ class ModelDrafter(LanguageModelDrafter):
 
     kind = "model"
 
-    def __init__(self, pair: Pair, sampling: SamplingConfig) -> None:
+    def __init__(self, pair: Pair, sampling: SamplingConfig, score: Scorer = effective_probs) -> None:
         if pair.draft is None:
             raise DraftUnavailable(
                 f"the pair {pair.info.name} has no draft model; load one, or use another drafter"
             )
-        super().__init__(pair.draft, pair.vocab_size, sampling)
+        super().__init__(pair.draft, pair.vocab_size, sampling, score)
         self.info = pair.info.draft

@@ -11,7 +11,7 @@ from typing import Any
 from specviz.decoding.drafters.base import Proposal, empty_proposal, one_hot
 from specviz.decoding.protocols import Pair
 from specviz.decoding.randomness import RoundRandomness
-from specviz.decoding.sampling import SamplingConfig
+from specviz.decoding.sampling import SamplingConfig, Scorer, effective_probs
 
 SMALLEST, LARGEST = 1, 4
 
@@ -26,7 +26,13 @@ class NgramDrafter:
     context_length = None
 
     def __init__(
-        self, pair: Pair, sampling: SamplingConfig, *, smallest: int = SMALLEST, largest: int = LARGEST
+        self,
+        pair: Pair,
+        sampling: SamplingConfig,
+        score: Scorer = effective_probs,
+        *,
+        smallest: int = SMALLEST,
+        largest: int = LARGEST,
     ) -> None:
         if not 1 <= smallest <= largest:
             raise ValueError(f"n-gram sizes must satisfy 1 ≤ smallest ≤ largest, not {smallest}, {largest}")

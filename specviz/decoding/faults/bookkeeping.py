@@ -1,7 +1,7 @@
 """Faults outside the rule: drafters that report a wrong q, runs that score or end wrongly, caches that
 hold something else than they claim.
 
-Each wraps or overrides one part of a correct engine and leaves the rest to it.
+Each wraps or replaces one part of a correct engine and leaves the rest to it.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,12 +14,12 @@ import numpy as np
 from specviz.decoding import cache as caches
 from specviz.decoding.cache import Cache
 from specviz.decoding.drafters import Drafter, Proposal
+from specviz.decoding.ending import Cut, Ends, cut
 from specviz.decoding.faults.spot import emittable, unfiltered
 from specviz.decoding.protocols import LanguageModel, ModelOutput, Pair
 from specviz.decoding.randomness import ChosenDrafts, RoundRandomness
-from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import Effective, SamplingConfig, effective_probs
-from specviz.decoding.trace import Finish
+from specviz.decoding.trace import TokenText
 
 
 class WrappedDrafter:
@@ -67,39 +67,31 @@ class MisreportingDrafter(WrappedDrafter):
         return replace(proposal, probs=wrong.probs, removed=wrong.removed, logsumexp=wrong.logsumexp)
 
 
-class UnfilteredTarget(DecodingRun):
-    """Scores the target without top-k, top-p and min-p, whatever the user asked for."""
-
-    def _effective(self, number: int, output: ModelOutput, proposal: Proposal) -> Effective:
-        asked = self.sampling
-        self.sampling = unfiltered(asked)
-        try:
-            return super()._effective(number, output, proposal)
-        finally:
-            self.sampling = asked
+def unfiltered_score(
+    logits: np.ndarray,
+    prefixes: Sequence[Sequence[int]],
+    sampling: SamplingConfig,
+    available: np.ndarray | None,
+) -> Effective:
+    """Scores without top-k, top-p and min-p, whatever the user asked for."""
+    return effective_probs(logits, prefixes, unfiltered(sampling), available)
 
 
-class StaleHistory(DecodingRun):
+def stale_history(
+    logits: np.ndarray,
+    prefixes: Sequence[Sequence[int]],
+    sampling: SamplingConfig,
+    available: np.ndarray | None,
+) -> Effective:
     """Penalises by the committed tokens alone: the draft tokens before a row do not count."""
-
-    def _effective(self, number: int, output: ModelOutput, proposal: Proposal) -> Effective:
-        super()._effective(number, output, proposal)  # its checks and messages
-        histories = [self.tokens] * (len(proposal.tokens) + 1)
-        return effective_probs(output.logits, histories, self.sampling, self.pair.target.available)
+    return effective_probs(logits, [prefixes[0]] * len(prefixes), sampling, available)
 
 
-class RunsPastEos(DecodingRun):
+def cut_past_eos(tokens: Sequence[int], ends: Ends, text_of: Callable[[int], TokenText]) -> Cut:
     """Looks for the end of the text in the last token of a round only."""
-
-    def _cut(self, tokens: list[int]) -> tuple[list[int], Finish | None, bytes]:
-        pair = self.pair
-        if tokens[-1] not in pair.eos_ids:
-            self.pair = copy(pair)
-            self.pair.eos_ids = frozenset()
-        try:
-            return super()._cut(tokens)
-        finally:
-            self.pair = pair
+    if tokens[-1] not in ends.eos_ids:
+        ends = replace(ends, eos_ids=frozenset())
+    return cut(tokens, ends, text_of)
 
 
 class CopiesControlTokens(WrappedDrafter):

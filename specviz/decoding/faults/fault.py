@@ -7,11 +7,12 @@ from typing import Any, Literal
 import numpy as np
 
 from specviz.decoding.drafters import Drafter, make_drafter
+from specviz.decoding.ending import Cutter, cut
 from specviz.decoding.faults.rules import EXACT, Hand, Output, Rule, make_verifier, output
 from specviz.decoding.faults.spot import Spot
 from specviz.decoding.protocols import Pair
 from specviz.decoding.run import DecodingRun
-from specviz.decoding.sampling import SamplingConfig
+from specviz.decoding.sampling import SamplingConfig, Scorer
 from specviz.decoding.verify import Verifier
 
 Kind = Literal["law", "lossy", "wasteful", "bookkeeping"]
@@ -37,7 +38,7 @@ class Fault:
             exists. Bookkeeping faults are of this kind: given right rows, the law is p.
         rejudge: True if recorded rounds can be judged again by it; False if it looks at single tokens
             of a trace's rest, at other rows, or is no matter of the rule.
-        change_pair, change_drafter, run_class: what else is different in a run.
+        change_pair, change_drafter, score, cut: what else is different in a run.
     """
 
     name: str
@@ -54,7 +55,8 @@ class Fault:
     rejudge: bool = True
     change_pair: Callable[[Pair], Pair] = field(default=lambda pair: pair)
     change_drafter: Callable[[Drafter, SamplingConfig], Drafter] | None = None
-    run_class: type[DecodingRun] = DecodingRun
+    score: Scorer | None = None
+    cut: Cutter = cut
 
     def __post_init__(self) -> None:
         if self.verifier is None:
@@ -86,15 +88,19 @@ class Fault:
         return None if result is None else result.acceptance
 
     def start(self, pair: Pair, prompt: Any, **settings: Any) -> DecodingRun:
-        """A run with this fault; the arguments are those of `DecodingRun`, less the verifier."""
+        """A run with this fault; the arguments are those of `DecodingRun`, less `verifier` and `cut`.
+
+        A `score` that is given takes the place of the fault's.
+        """
         pair = self.change_pair(pair)
         if self.change_drafter is not None:
             sampling = settings.get("draft_sampling") or settings.get("sampling") or SamplingConfig()
             drafter = settings.get("drafter", "model")
             if isinstance(drafter, str):
-                drafter = make_drafter(drafter, pair, sampling)
+                drafter = make_drafter(drafter, pair, sampling, settings.pop("draft_score", None))
             settings["drafter"] = self.change_drafter(drafter, sampling)
-        return self.run_class(pair, prompt, verifier=self.verifier, **settings)
+        settings.setdefault("score", self.score)
+        return DecodingRun(pair, prompt, verifier=self.verifier, cut=self.cut, **settings)
 
 
 def _link(reference: str) -> str:

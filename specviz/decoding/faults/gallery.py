@@ -256,7 +256,7 @@ _ALL = (
         deal=lambda spot: Hand(
             spot.target_scored(unfiltered(spot.sampling), [*spot.committed, *spot.drafts]), spot.q, spot.q
         ),
-        run_class=bookkeeping.UnfilteredTarget,
+        score=bookkeeping.unfiltered_score,
         rejudge=False,
     ),
     Fault(
@@ -269,7 +269,7 @@ _ALL = (
         needs="a repetition penalty, and a row behind the first",
         seen=("sgl-project/sglang#28180",),
         deal=lambda spot: Hand(spot.target_scored(spot.sampling, spot.committed), spot.q, spot.q),
-        run_class=bookkeeping.StaleHistory,
+        score=bookkeeping.stale_history,
         rejudge=False,
     ),
     typical_acceptance(),
@@ -308,7 +308,7 @@ _ALL = (
         timeline="Tokens are committed behind an end-of-text token.",
         needs="a text that ends; over several positions",
         seen=("huggingface/transformers#47912",),
-        run_class=bookkeeping.RunsPastEos,
+        cut=bookkeeping.cut_past_eos,
         rejudge=False,
     ),
     Fault(
