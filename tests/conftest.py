@@ -5,10 +5,10 @@ import pytest
 
 @pytest.fixture(scope="session")
 def built_in_pair():
-    """The real pair, fetched on first use."""
+    """The real pair, fetched on first use, in the dtype of the recorded runs."""
     from specviz.models import load_pair
 
-    return load_pair("built-in")
+    return load_pair("built-in", dtype="float32")
 
 
 @pytest.fixture(scope="session")

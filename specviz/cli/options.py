@@ -18,7 +18,11 @@ def add_pair_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--draft", help="likewise; the built-in target brings its own")
     group.add_argument("--device", help="cpu, cuda, cuda:1, mps (default: the fastest there is)")
     group.add_argument("--draft-device", help="device of the draft, if not the target's")
-    group.add_argument("--dtype", choices=["float32", "bfloat16", "float16"])
+    group.add_argument(
+        "--dtype",
+        choices=["float32", "bfloat16", "float16"],
+        help="default: bfloat16 on CUDA; on a CPU float32, but for the built-in pair whichever is faster",
+    )
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +64,7 @@ def load(args: argparse.Namespace):
     """The pair that the options name, with progress on standard error."""
     from specviz.models.pair import load_pair
 
-    return load_pair(
+    pair = load_pair(
         target=args.target,
         draft=args.draft,
         device=args.device,
@@ -68,6 +72,10 @@ def load(args: argparse.Namespace):
         draft_device=args.draft_device,
         progress=progress_line(),
     )
+    if pair.dtype_reason:
+        end_progress_line()
+        print(f"in {pair.target.dtype}; {pair.dtype_reason}", file=sys.stderr)
+    return pair
 
 
 def progress_line() -> Callable[[Progress], None]:

@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
     for entry in chosen:
         key = (entry.recipe.target, entry.recipe.draft)
         if key not in pairs:
-            pairs[key] = load_pair(key[0], key[1] or None, progress=options.progress_line())
+            pairs[key] = load_pair(key[0], key[1] or None, dtype="float32", progress=options.progress_line())
             options.end_progress_line()
         decoding = entry.recipe.start(pairs[key])
         rounds = list(decoding)

@@ -100,7 +100,7 @@ def write_draft(path: Path, kind: str, target_fingerprint: str, tensors: dict[st
 def model_draft(target: TransformersModel, fingerprint: str) -> TrimmedDraft | None:
     """The small language model trained for a target, on its device and in its dtype; None if there is
     none."""
-    from specviz.models import parts
+    from specviz.models import parts, products
 
     found = _weights("model", target, fingerprint)
     if found is None:
@@ -112,12 +112,13 @@ def model_draft(target: TransformersModel, fingerprint: str) -> TrimmedDraft | N
         body = parts.body(target.model, layers, embedding.weight.dtype).to(target.device).eval()
         body.load_state_dict(weights)
         body.set_input_embeddings(embedding)
+    products.pack(body)
     return TrimmedDraft(body, head, f"specviz-{layers}-layers", _size(weights))
 
 
 def medusa_draft(target: TransformersModel, fingerprint: str) -> MedusaDraft | None:
     """The Medusa heads trained for a target, or None."""
-    from specviz.models import parts
+    from specviz.models import parts, products
 
     found = _weights("medusa", target, fingerprint)
     if found is None:
@@ -127,12 +128,13 @@ def medusa_draft(target: TransformersModel, fingerprint: str) -> MedusaDraft | N
         made = parts.MedusaHeads(head.weight.shape[1], int(file.metadata["heads"]))
         made = made.to(target.device, head.weight.dtype).eval()
         made.load_state_dict(weights)
+    products.pack(made)
     return MedusaDraft(made, head, _info("specviz-medusa", target, weights, head))
 
 
 def eagle_draft(target: TransformersModel, fingerprint: str) -> EagleDraft | None:
     """The EAGLE-style draft trained for a target, or None."""
-    from specviz.models import parts
+    from specviz.models import parts, products
 
     found = _weights("eagle", target, fingerprint)
     if found is None:
@@ -142,6 +144,7 @@ def eagle_draft(target: TransformersModel, fingerprint: str) -> EagleDraft | Non
     with refusing(file.path):
         core = parts.EagleCore(target.model, embedding.weight.dtype).to(target.device).eval()
         core.load_state_dict(weights)
+    products.pack(core)
     info = _info("specviz-eagle", target, weights, head, layers=1)
     return EagleDraft(core, embedding, head, info, target.context_length)
 

@@ -34,7 +34,10 @@ class TransformersModel:
     """
 
     def __init__(self, model: Any, name: str, vocab_size: int, known: np.ndarray | None = None) -> None:
+        from specviz.models import products
+
         self.model = model
+        self.parameters = products.parameters(model)  # packed later, a tied head has weights of its own
         self.name = name
         self.vocab_size = vocab_size
         config = model.config.get_text_config()
@@ -109,7 +112,7 @@ class TransformersModel:
     def info(self) -> ModelInfo:
         return ModelInfo(
             name=self.name,
-            parameters=sum(p.numel() for p in self.model.parameters()),
+            parameters=self.parameters,
             device=str(self.device),
             dtype=self.dtype,
             layers=self.model.config.get_text_config().num_hidden_layers,
@@ -127,7 +130,10 @@ class TrimmedHead:
     """
 
     def __init__(self, weight: Any, ids: Any, vocab_size: int) -> None:
+        from specviz.models import products
+
         self.weight = weight.detach()[ids.to(weight.device)].contiguous()
+        self.product = products.packed(self.weight)
         self.ids = ids.cpu().numpy()
         self.vocab_size = vocab_size
 
@@ -136,7 +142,7 @@ class TrimmedHead:
 
     def __call__(self, states: Any) -> np.ndarray:
         """Hidden states (rows, hidden) to logits (rows, V) float32."""
-        return self.spread((states @ self.weight.T).float().cpu().numpy())
+        return self.spread(self.product(states).float().cpu().numpy())
 
     def spread(self, logits: np.ndarray) -> np.ndarray:
         """(rows, n) to (rows, V), -inf elsewhere."""
@@ -165,7 +171,7 @@ class TrimmedDraft(TransformersModel):
 
     def _pass(self, fed: Any, cache: Cache, rows: int, features: bool) -> tuple[Any, Any]:
         states = self.model(fed, cache=cache, use_cache=True).last_hidden_state
-        return states[:, -rows:] @ self.head.weight.T, states if features else None
+        return self.head.product(states[:, -rows:]), states if features else None
 
     def _spread(self, logits: np.ndarray) -> np.ndarray:
         return self.head.spread(logits)

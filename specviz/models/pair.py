@@ -43,6 +43,7 @@ class LoadedPair:
         self.tokenizer = tokenizer
         self.vocab_size = target.vocab_size
         self.compatibility = compatibility
+        self.dtype_reason = ""  # why it runs in its dtype, where that was measured
         self.eos_ids = eos_ids(target.model, tokenizer)
         self.special_ids = special_ids(tokenizer)
         self.prompts = PromptEncoder(tokenizer)
@@ -107,8 +108,9 @@ def load_pair(
         draft: likewise. None means the draft trained for this target: the one that ships with the
             built-in target, one trained on this machine, or none.
         device: "cpu", "cuda", "cuda:1", "mps"; None chooses CUDA, then MPS, then the CPU.
-        dtype: "float32", "bfloat16" or "float16"; None means bfloat16 on CUDA, else float32: MPS and CPU
-            gain little from less, and float16 overflows in models that were trained in bfloat16.
+        dtype: "float32", "bfloat16" or "float16"; None means bfloat16 on CUDA, for the built-in target on a
+            CPU whichever of float32 and bfloat16 measures faster (`LoadedPair.dtype_reason` says it), else
+            float32: MPS gains little from less, and float16 overflows in models trained in bfloat16.
         draft_device: where the draft runs, if not beside the target.
         progress: told about every step, from this thread.
 
@@ -117,13 +119,20 @@ def load_pair(
         IncompatiblePair: if the tokenizers differ.
         LoadError: for anything else that stands in the way, with what was tried.
     """
+    from specviz.models import products
+
     report = progress or silent
     place = sources.place(device, dtype)
+    dtype_reason = ""
+    if dtype is None and target == sources.BUILT_IN and place.device == "cpu":
+        dtype, dtype_reason = products.faster_dtype()
+        place = sources.place(device, dtype)
     loaded = sources.load(target, place, report)
     width = loaded.vocab_size
     known = loaded.known_ids()
     target_model = TransformersModel(loaded.model, loaded.name, width, known)
     require_rollback(target_model)
+    products.prepare(target_model)
     name = target
     draft_model: TransformersModel | None = None
     report_on: Compatibility | None = None
@@ -143,7 +152,9 @@ def load_pair(
         shared = np.intersect1d(known, other.known_ids())
         draft_model = TransformersModel(other.model, other.name, width, shared)
         require_rollback(draft_model)
+        products.prepare(draft_model)
     pair = LoadedPair(name, target_model, draft_model, loaded.tokenizer, loaded.fingerprint, report_on)
+    pair.dtype_reason = dtype_reason
     # Streamlit collects garbage after every rerun. The models' few hundred thousand objects live as long
     # as the process, and looking at them each time would cost a fifth of a second.
     gc.collect()

@@ -88,7 +88,7 @@ class EagleDraft:
         self.head = head
         self.available = head.ids
         self.context_length = context_length
-        self.no_feature = core.fc.weight.new_zeros(core.fc.out_features)
+        self.no_feature = embedding.weight.new_zeros(core.fc.out_features)
         self._info = info
 
     def new_cache(self) -> Any:
@@ -101,7 +101,7 @@ class EagleDraft:
         import torch
 
         with torch.inference_mode():
-            ids = torch.tensor([list(tokens)], device=self.core.fc.weight.device)
+            ids = torch.tensor([list(tokens)], device=self.no_feature.device)
             features = torch.stack([feature.to(self.no_feature.dtype) for feature in before])[None]
             predicted = self.core(self.embedding(ids), features, cache)[0, -1]
             return ModelOutput(self.head(predicted[None]), predicted)

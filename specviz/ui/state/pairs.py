@@ -71,5 +71,6 @@ def obtain(recipe: Recipe, place: Any) -> Any:
             bar.progress(share, progress.stage + (f" · {done:.0f} of {total:.0f} MiB" if total else ""))
 
         pair = shelf().load(recipe, report)
-        status.update(label=f"Loaded {pair.info.target.name}", state="complete", expanded=False)
+        why = f" in {pair.target.dtype}; {pair.dtype_reason}" if pair.dtype_reason else ""
+        status.update(label=f"Loaded {pair.info.target.name}{why}", state="complete", expanded=False)
     return pair
