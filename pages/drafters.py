@@ -4,10 +4,11 @@ import streamlit as st
 
 from specviz.ui.drafters import compare, kinds, overlap, work
 from specviz.ui.shell import frame
+from specviz.ui.state import keys
 
 frame.require_entrypoint()
 
-text, prompt = st.tabs(kinds.VIEWS, key="view", bind="query-params", on_change="rerun")
+text, prompt = st.tabs(kinds.VIEWS, key=keys.DRAFTERS_VIEW, bind="query-params", on_change="rerun")
 with text:
     overlap.section()
 with prompt:

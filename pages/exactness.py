@@ -18,7 +18,7 @@ from specviz.ui.exactness import (
     work,
 )
 from specviz.ui.shell import frame
-from specviz.ui.state import runs
+from specviz.ui.state import keys, runs
 
 frame.require_entrypoint()
 
@@ -34,7 +34,7 @@ else:
     where = place.obtain(entry, at, st.container())
     place.text(where)
     top = st.container()
-    with st.container(key="stage"):
+    with st.container(key=keys.STAGE):
         left, right = st.columns([1.75, 1], gap="medium")
     with left:
         arithmetic.card(where)

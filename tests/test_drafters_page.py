@@ -65,7 +65,7 @@ def test_measuring_shows_a_strip_and_figures_for_each_drafter(tiny):
     app = open_page()
     app.text_area(key="strip_text").set_value("abcabcabdfeabca").run()
     assert app.selectbox(key="strip_source").value == overlap.OWN
-    app.button(key="strip_toggle").click().run()
+    app.button(key="strip-toggle").click().run()
     finish(app)
     assert not app.exception
     job = app.session_state["_along"]
@@ -105,18 +105,18 @@ def test_a_stopped_measurement_keeps_what_it_has(tiny):
 def test_nothing_to_measure_is_said(tiny):
     app = open_page()
     app.text_area(key="strip_text").set_value("ab").run()
-    app.button(key="strip_toggle").click().run()
+    app.button(key="strip-toggle").click().run()
     finish(app)
     assert not app.exception and "nothing to measure" in texts(app)
     app.text_area(key="strip_text").set_value("   ").run()
-    assert app.button(key="strip_toggle").disabled
+    assert app.button(key="strip-toggle").disabled
 
 
 def test_the_same_prompt_is_run_by_every_drafter_and_each_run_can_be_opened(tiny):
     app = open_page()
     app.text_area(key="same_prompt").set_value("abcabc")
     app.number_input(key="same_tokens").set_value(10).run()
-    app.button(key="same_toggle").click().run()
+    app.button(key="same-toggle").click().run()
     finish(app)
     assert not app.exception
     rounds = column(app, 0, "Rounds")
@@ -138,7 +138,7 @@ def test_at_temperature_0_all_write_the_same(tiny):
     app = open_page()
     app.number_input(key="same_temperature").set_value(0.0)
     app.number_input(key="same_tokens").set_value(12).run()
-    app.button(key="same_toggle").click().run()
+    app.button(key="same-toggle").click().run()
     finish(app)
     assert "All of them wrote the same 12 tokens" in texts(app)
 
@@ -154,9 +154,9 @@ def test_a_pair_without_every_draft_says_which_are_missing(monkeypatch):
     monkeypatch.setattr(pairs, "obtain", lambda recipe, place: pair)
     app = open_page()
     app.number_input(key="same_tokens").set_value(6).run()
-    app.button(key="strip_toggle").click().run()
+    app.button(key="strip-toggle").click().run()
     finish(app)
-    app.button(key="same_toggle").click().run()
+    app.button(key="same-toggle").click().run()
     finish(app)
     assert not app.exception
     said = texts(app)
@@ -168,7 +168,7 @@ def test_a_pair_without_every_draft_says_which_are_missing(monkeypatch):
 
 def test_a_button_of_a_kind_puts_its_prompt_into_the_comparison():
     app = open_page()
-    app.button(key="try_ngram_0").click().run()
+    app.button(key="try-ngram-0").click().run()
     assert not app.exception
     assert app.session_state["same_prompt"] == kinds.COPY.prompt
     assert app.session_state["same_temperature"] == kinds.COPY.temperature

@@ -230,11 +230,11 @@ def test_every_fault_can_be_chosen(live):
 
 def test_choosing_a_fault_goes_into_the_address():
     app = open_app(run="capital")
-    app.radio(key="_faults_law").set_value("always-accept").run()
+    app.radio(key="faults-law").set_value("always-accept").run()
     assert app.query_params["fault"] == "always-accept"
-    app.radio(key="_faults_lossy").set_value("lenience=0.5").run()
-    assert app.radio(key="_faults_law").value is None
-    app.slider(key="_lenience_parameter").set_value(0.3).run()
+    app.radio(key="faults-lossy").set_value("lenience=0.5").run()
+    assert app.radio(key="faults-law").value is None
+    app.slider(key="lenience-parameter").set_value(0.3).run()
     assert app.query_params["fault"] == "lenience=0.3"
     assert "Multiplies q by 0.3" in texts(app)
 
@@ -242,7 +242,7 @@ def test_choosing_a_fault_goes_into_the_address():
 def test_the_recorded_table_does_not_pretend_to_know_what_needs_the_vocabulary():
     app = open_app(run="capital", fault="softmax-of-residual")
     assert "needs the full vocabulary" in texts(app)
-    assert "full vocab." in app.radio(key="_faults_law").options[2]
+    assert "full vocab." in app.radio(key="faults-law").options[2]
 
 
 def test_the_full_vocabulary_decides_them(live):
@@ -272,10 +272,10 @@ class WordPairOfAnotherSize(WordPair):
 
 def test_catches_are_measured_on_demand():
     app = open_app(run="capital", sel="6.1")
-    assert "draw " not in app.radio(key="_faults_law").options[0]
+    assert "draw " not in app.radio(key="faults-law").options[0]
     app.button(key="gallery_toggle").click().run()
     finish(app)
-    assert "draw " in app.radio(key="_faults_law").options[0]
+    assert "draw " in app.radio(key="faults-law").options[0]
     assert "measured: after" in texts(app)
 
 

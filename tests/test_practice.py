@@ -187,9 +187,9 @@ def test_an_order_from_the_browser_is_graded_and_explained():
     right = list(ordering.STEPS)
     wrong = [right[1], right[0], *right[2:]]
     for kept, moves in ((wrong, 1), (right, 0)):
-        exercise = at.session_state["ordering:memory"]["exercise"]
+        exercise = at.session_state["ordering-memory"]["exercise"]
         at.session_state["ordering"] = {"order": {"version": exercise, "kept": kept, "out": []}}
-        at.session_state["ordering:memory"]["order"] = Order(tuple(kept), ())
+        at.session_state["ordering-memory"]["order"] = Order(tuple(kept), ())
         at.run()
         at.button(key="order-check").click().run()
         assert not at.exception

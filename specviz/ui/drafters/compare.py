@@ -15,7 +15,7 @@ from specviz.recipe import LIMITS, Recipe, to_link
 from specviz.tokens import visible
 from specviz.ui.drafters import charts, work
 from specviz.ui.shell.palette import CONFIG
-from specviz.ui.state import links, runner, runs
+from specviz.ui.state import keys, links, runner, runs
 from specviz.ui.state.runs import Entry
 
 NAME = "same"
@@ -83,7 +83,7 @@ def section() -> None:
     recipe = _controls()
     usable = bool(recipe.prompt)
     if work.button(NAME, "Run all", disabled=not usable):
-        st.session_state["_comparison"] = Comparison(recipe)
+        st.session_state[keys.COMPARISON] = Comparison(recipe)
     work.trouble(NAME)
     job = current()
     if job is None:
@@ -111,15 +111,15 @@ def section() -> None:
 
 def current() -> Comparison | None:
     """The comparison that is shown or made."""
-    return st.session_state.get("_comparison")
+    return st.session_state.get(keys.COMPARISON)
 
 
 def _controls() -> Recipe:
-    st.session_state.setdefault("same_prompt", traces.STORY)
+    st.session_state.setdefault(keys.SAME_PROMPT, traces.STORY)
     going = work.going()
     columns = st.columns([3, 0.8, 1.1, 0.9, 0.9])
     prompt = columns[0].text_area(
-        "Prompt", key="same_prompt", height=100, max_chars=recipes.LONGEST_PROMPT, disabled=going
+        "Prompt", key=keys.SAME_PROMPT, height=100, max_chars=recipes.LONGEST_PROMPT, disabled=going
     )
 
     def number(column: int, label: str, key: str, value: Any, low: Any, high: Any, text: str = "") -> Any:
@@ -128,10 +128,10 @@ def _controls() -> Recipe:
             label, low, high, value, step=step, key=key, disabled=going, help=text or None
         )
 
-    k = number(1, "Drafts K", "same_k", 4, 1, int(LIMITS["k"][1]), links.HELP["k"])
-    temperature = number(2, "Temperature", "same_temperature", 0.7, 0.0, 2.0, links.HELP["temperature"])
-    seed = number(3, "Seed", "same_seed", 0, 0, int(LIMITS["seed"][1]))
-    tokens = number(4, "Tokens", "same_tokens", 48, 1, 256)
+    k = number(1, "Drafts K", keys.SAME_K, 4, 1, int(LIMITS["k"][1]), links.HELP["k"])
+    temperature = number(2, "Temperature", keys.SAME_TEMPERATURE, 0.7, 0.0, 2.0, links.HELP["temperature"])
+    seed = number(3, "Seed", keys.SAME_SEED, 0, 0, int(LIMITS["seed"][1]))
+    tokens = number(4, "Tokens", keys.SAME_TOKENS, 48, 1, 256)
     return replace(work.recipe(), prompt=prompt, k=k, temperature=temperature, seed=seed, max_tokens=tokens)
 
 
@@ -154,7 +154,7 @@ def _figures(job: Comparison) -> None:
     drafted = {kind: m.per_position for kind, m in measured.items() if m.per_position}
     if drafted:
         st.markdown("##### Acceptance by position")
-        st.plotly_chart(charts.rates_by_position(drafted, name), config=CONFIG, key="rates_by_position")
+        st.plotly_chart(charts.rates_by_position(drafted, name), config=CONFIG, key=keys.RATES_BY_POSITION)
         st.caption(
             "Of the rounds that drafted at least so many tokens: the share that accepted at least so many."
         )

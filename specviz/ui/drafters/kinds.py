@@ -6,7 +6,7 @@ import streamlit as st
 
 from specviz import traces
 from specviz.ui.drafters import work
-from specviz.ui.state import links
+from specviz.ui.state import keys, links
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def _card(kind: Kind) -> None:
         for i, each in enumerate(kind.tries):
             st.button(
                 each.label,
-                key=f"try_{kind.name}_{i}",
+                key=keys.of(keys.TRY_IT, kind.name, i),
                 on_click=_put,
                 args=(each,),
                 disabled=work.going(),
@@ -137,9 +137,9 @@ def _card(kind: Kind) -> None:
 
 
 def _put(each: Try) -> None:
-    st.session_state["same_prompt"] = each.prompt
-    st.session_state["same_temperature"] = each.temperature
-    st.session_state["view"] = VIEWS[1]
+    st.session_state[keys.SAME_PROMPT] = each.prompt
+    st.session_state[keys.SAME_TEMPERATURE] = each.temperature
+    st.session_state[keys.DRAFTERS_VIEW] = VIEWS[1]
 
 
 VIEWS = ("Along a text", "Same prompt")

@@ -13,7 +13,7 @@ from specviz.tokens import visible
 from specviz.ui.components.strips import strips
 from specviz.ui.drafters import charts, work
 from specviz.ui.shell.palette import CONFIG
-from specviz.ui.state import links, runs
+from specviz.ui.state import keys, links, runs
 
 NAME = "strip"
 OWN = "own text"
@@ -89,7 +89,7 @@ def section() -> None:
     )
     wish = _choose()
     if work.button(NAME, "Measure", disabled=wish is None) and wish is not None:
-        st.session_state["_along"] = Along(wish)
+        st.session_state[keys.ALONG] = Along(wish)
     work.trouble(NAME)
     job = current()
     if job is None or job.measured is None:
@@ -101,23 +101,23 @@ def section() -> None:
 
 def current() -> Along | None:
     """The measurement that is shown or made."""
-    return st.session_state.get("_along")
+    return st.session_state.get(keys.ALONG)
 
 
 def _choose() -> Wish | None:
     titles = {r.name: f"Run: {r.title} (recorded)" for r in traces.RECORDINGS}
     titles |= {e.name: f"Run: {e.title}" for e in runs.mine()}
     options = [*SAMPLES, OWN, *titles]
-    if st.session_state.get("strip_source") not in options:
-        st.session_state["strip_source"] = next(iter(SAMPLES))
-    st.session_state.setdefault("strip_text", SAMPLES[next(iter(SAMPLES))])
+    if st.session_state.get(keys.STRIP_SOURCE) not in options:
+        st.session_state[keys.STRIP_SOURCE] = next(iter(SAMPLES))
+    st.session_state.setdefault(keys.STRIP_TEXT, SAMPLES[next(iter(SAMPLES))])
     left, right = st.columns([3, 1.2])
     with right:
         source = st.selectbox(
             "Text from",
             options,
             format_func=lambda name: titles.get(name, name[:1].upper() + name[1:]),
-            key="strip_source",
+            key=keys.STRIP_SOURCE,
             on_change=_source_changed,
             disabled=work.going(),
         )
@@ -128,7 +128,7 @@ def _choose() -> Wish | None:
             1.0,
             step=0.1,
             format="%.2f",
-            key="strip_temperature",
+            key=keys.STRIP_TEMPERATURE,
             disabled=work.going(),
             help="At 0 both are one-hot: β is 1 where the first choices agree, else 0.",
         )
@@ -136,7 +136,7 @@ def _choose() -> Wish | None:
         if source not in titles:
             text = st.text_area(
                 "Text",
-                key="strip_text",
+                key=keys.STRIP_TEXT,
                 height=140,
                 max_chars=4000,
                 on_change=_text_changed,
@@ -155,13 +155,13 @@ def _choose() -> Wish | None:
 
 
 def _source_changed() -> None:
-    sample = SAMPLES.get(st.session_state["strip_source"])
+    sample = SAMPLES.get(st.session_state[keys.STRIP_SOURCE])
     if sample is not None:
-        st.session_state["strip_text"] = sample
+        st.session_state[keys.STRIP_TEXT] = sample
 
 
 def _text_changed() -> None:
-    st.session_state["strip_source"] = OWN
+    st.session_state[keys.STRIP_SOURCE] = OWN
 
 
 def _nothing_yet(job: Along | None) -> None:
@@ -196,15 +196,15 @@ def _progress(job: Along, wish: Wish | None) -> None:
 def _figures(job: Along) -> None:
     measured = job.measured
     assert measured is not None
-    notation: Notation = st.session_state.get("notation") or "leviathan"
+    notation: Notation = st.session_state.get(keys.NOTATION) or "leviathan"
     st.table(_table(measured), hide_index=True, border="horizontal")
     st.caption(_sentence(measured))
-    strips(measured, job.show, name, notation, key="strips")
+    strips(measured, job.show, name, notation, key=keys.STRIPS)
     for kind, reason in measured.missing.items():
         st.caption(f"Not to be had with this target: {name(kind)}.")
         st.text(reason)
     st.markdown("##### Expected tokens a round, for K = 1 … 8")
-    st.plotly_chart(charts.tokens_by_k(measured.strips, name), config=CONFIG, key="tokens_by_k")
+    st.plotly_chart(charts.tokens_by_k(measured.strips, name), config=CONFIG, key=keys.TOKENS_BY_K)
     st.caption(charts.describe_tokens(measured.strips, name))
     with st.expander("How these two are computed", icon=":material/functions:"):
         st.markdown(

@@ -8,9 +8,9 @@ import streamlit as st
 from specviz.decoding.run import RunError
 from specviz.models.errors import LoadError
 from specviz.recipe import BUILT_IN, Recipe
-from specviz.ui.state import pairs
+from specviz.ui.state import keys, pairs
 
-STATE = "_drafters_working"
+STATE = keys.DRAFTERS_WORKING
 
 
 class Job(Protocol):
@@ -28,7 +28,7 @@ def going(name: str = "") -> bool:
 
 
 def start(name: str) -> None:
-    st.session_state[STATE] = st.session_state["_drafters_fresh"] = name
+    st.session_state[STATE] = st.session_state[keys.DRAFTERS_FRESH] = name
 
 
 def stop() -> None:
@@ -41,21 +41,21 @@ def button(name: str, label: str, disabled: bool = False) -> bool:
     # One button in one place: another one would stand beside it until the script comes to an end.
     st.button(
         "Stop" if at_work else label,
-        key=f"{name}_toggle",
+        key=keys.of(name, keys.TOGGLE),
         on_click=stop if at_work else start,
         args=() if at_work else (name,),
         type="primary",
         icon=":material/stop:" if at_work else ":material/play_arrow:",
         disabled=not at_work and (disabled or going()),
     )
-    return at_work and st.session_state.pop("_drafters_fresh", "") == name
+    return at_work and st.session_state.pop(keys.DRAFTERS_FRESH, "") == name
 
 
 def trouble(name: str) -> None:
     """Why the job of this name broke off, if it did; said once."""
-    failed, reason = st.session_state.get("_drafters_trouble", ("", ""))
+    failed, reason = st.session_state.get(keys.DRAFTERS_TROUBLE, ("", ""))
     if failed == name:
-        del st.session_state["_drafters_trouble"]
+        del st.session_state[keys.DRAFTERS_TROUBLE]
         st.error("This broke off.", icon=":material/error:")
         st.text(reason)
 
@@ -79,7 +79,7 @@ def advance(jobs: Mapping[str, Job | None], place: Any) -> None:
         if job is None or job.done:
             stop()
     except (LoadError, RunError, ValueError) as error:
-        st.session_state["_drafters_trouble"] = name, str(error)
+        st.session_state[keys.DRAFTERS_TROUBLE] = name, str(error)
         stop()
     st.rerun()
 
@@ -91,14 +91,14 @@ def models() -> None:
         left.text_input(
             "Target model",
             BUILT_IN,
-            key="drafters_target",
+            key=keys.DRAFTERS_TARGET,
             help="built-in, a hub id, or a local folder with safetensors weights.",
             disabled=going(),
             max_chars=300,
         )
         right.text_input(
             "Draft model",
-            key="drafters_draft",
+            key=keys.DRAFTERS_DRAFT,
             help="Empty: the draft trained for this target, if there is one. The target again: q = p.",
             disabled=going(),
             max_chars=300,
@@ -112,6 +112,6 @@ def models() -> None:
 def recipe() -> Recipe:
     """A recipe with the page's models."""
     return Recipe(
-        target=st.session_state.get("drafters_target") or BUILT_IN,
-        draft=st.session_state.get("drafters_draft") or "",
+        target=st.session_state.get(keys.DRAFTERS_TARGET) or BUILT_IN,
+        draft=st.session_state.get(keys.DRAFTERS_DRAFT) or "",
     )

@@ -8,6 +8,7 @@ from specviz.reading.prose import number
 from specviz.ui.exactness import badges, charts
 from specviz.ui.exactness.place import Place, memo
 from specviz.ui.shell.palette import CONFIG
+from specviz.ui.state import keys
 
 
 def sums(place: Place, fault: Fault | None = None) -> Arithmetic:
@@ -22,7 +23,7 @@ def card(place: Place) -> None:
     over = f"{place.tokens:,} tokens" if place.full else f"{columns} columns for {place.tokens:,} tokens"
     deviation = f"{found.deviation:.1e}" if found.deviation else "0"
     verdict = ("green", f"✓ {deviation}") if found.ok else ("red", f"✗ {deviation}")
-    with st.container(border=True, key="card-arithmetic"):
+    with st.container(border=True, key=keys.CARD_ARITHMETIC):
         badges.title("1 · By arithmetic")
         st.markdown(
             "**Kept from the draft + corrected from the residual = p**, for every token. "
@@ -30,7 +31,7 @@ def card(place: Place) -> None:
         )
         st.plotly_chart(
             charts.stack(found, place.show, place.others),
-            key="arithmetic-chart",
+            key=keys.ARITHMETIC_CHART,
             config=CONFIG,
             alt=charts.describe_stack(found, place.show),
         )

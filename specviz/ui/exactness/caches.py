@@ -16,7 +16,7 @@ from specviz.ui.exactness import lines as charts
 from specviz.ui.exactness.continuations import ENGINES
 from specviz.ui.exactness.memory import remember
 from specviz.ui.shell.palette import CONFIG
-from specviz.ui.state import pairs
+from specviz.ui.state import keys, pairs
 from specviz.ui.state.runs import Entry
 
 
@@ -75,12 +75,12 @@ def auditing(entry: Entry) -> Auditing | None:
     """The job for the chosen engine; None if it is not known how to load the pair."""
     if entry.recipe is None:
         return None
-    rule = chosen_fault.fault().name if st.session_state.get("caches") == ENGINES[1] else EXACT
+    rule = chosen_fault.fault().name if st.session_state.get(keys.CACHES) == ENGINES[1] else EXACT
     key = entry.name, rule
-    job = st.session_state.get("_auditing")
+    job = st.session_state.get(keys.AUDITING)
     if job is None or job.key != key:
         job = Auditing(key, replace(entry.recipe, rule=rule), entry.trace.prompt_ids)
-        st.session_state["_auditing"] = job
+        st.session_state[keys.AUDITING] = job
     return job
 
 
@@ -91,7 +91,7 @@ def results(entry: Entry) -> dict[str, tuple[int | None, int]]:
 
 def card(entry: Entry) -> None:
     going = work.going() == "caches"
-    with st.container(border=True, key="card-caches"):
+    with st.container(border=True, key=keys.CARD_CACHES):
         badges.title("5 · Caches")
         st.markdown(
             "The run is made again; after every round each cache is compared with a pass that uses none."
@@ -104,7 +104,7 @@ def card(entry: Entry) -> None:
             ENGINES,
             default=ENGINES[0],
             required=True,
-            key="caches",
+            key=keys.CACHES,
             bind="query-params",
             label_visibility="collapsed",
             disabled=going,
@@ -130,12 +130,12 @@ def card(entry: Entry) -> None:
 def _controls(job: Auditing, going: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         if going:
-            st.button("Stop", key="caches_toggle", on_click=work.stop, icon=":material/stop:")
+            st.button("Stop", key=keys.CACHES_TOGGLE, on_click=work.stop, icon=":material/stop:")
             st.progress(job.share, width=110)
         else:
             st.button(
                 "Continue" if job.rounds and not job.done else "Run",
-                key="caches_toggle",
+                key=keys.CACHES_TOGGLE,
                 on_click=work.start,
                 args=("caches",),
                 icon=":material/play_arrow:",
@@ -156,7 +156,7 @@ def _result(job: Auditing) -> None:
     if any(check.logit_diff for check in job.checks):
         st.plotly_chart(
             charts.differences(job.of("target"), job.of("draft")),
-            key="caches-chart",
+            key=keys.CACHES_CHART,
             config=CONFIG,
             alt=charts.describe_differences(job.checks),
         )

@@ -14,7 +14,7 @@ from specviz.tokens import visible
 from specviz.ui.exactness import badges, charts, chosen_fault, work
 from specviz.ui.exactness.memory import remember
 from specviz.ui.shell.palette import CONFIG
-from specviz.ui.state import pairs
+from specviz.ui.state import keys, pairs
 from specviz.ui.state.runs import Entry
 
 GOALS = ("500", "2,000", "10,000", "50,000")
@@ -92,18 +92,20 @@ def wanted(entry: Entry) -> Continuations | None:
     """The job of the chosen engine; None if it is not known how to load the pair."""
     if entry.recipe is None:
         return None
-    length = int(st.session_state.get("length", "3"))
-    fault = chosen_fault.fault() if st.session_state.get("engine", ENGINES[0]) == ENGINES[1] else None
+    length = int(st.session_state.get(keys.LENGTH, "3"))
+    fault = (
+        chosen_fault.fault() if st.session_state.get(keys.WHOLE_ENGINE, ENGINES[0]) == ENGINES[1] else None
+    )
     key = entry.name, length, fault and fault.name
-    job = st.session_state.get("_whole")
+    job = st.session_state.get(keys.WHOLE)
     # The look-ups of one job may fill a gigabyte: the one before goes, its result stays.
     if job is None or job.key != key:
-        job = st.session_state["_whole"] = Continuations(key, entry.recipe, entry.trace, length, fault)
+        job = st.session_state[keys.WHOLE] = Continuations(key, entry.recipe, entry.trace, length, fault)
     return job
 
 
 def card(entry: Entry) -> None:
-    with st.container(border=True, key="card-whole"):
+    with st.container(border=True, key=keys.CARD_WHOLE):
         badges.title("4 · End to end")
         st.markdown(
             "Whole continuations of this prompt, each a run of its own through drafter, caches, rule and "
@@ -116,17 +118,29 @@ def card(entry: Entry) -> None:
         going = work.going() == "whole"
         with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
             st.selectbox(
-                "Continuations", GOALS, index=1, key="texts", bind="query-params", width=120, disabled=going
+                "Continuations",
+                GOALS,
+                index=1,
+                key=keys.TEXTS,
+                bind="query-params",
+                width=120,
+                disabled=going,
             )
             st.selectbox(
-                "Tokens each", LENGTHS, index=2, key="length", bind="query-params", width=100, disabled=going
+                "Tokens each",
+                LENGTHS,
+                index=2,
+                key=keys.LENGTH,
+                bind="query-params",
+                width=100,
+                disabled=going,
             )
         st.segmented_control(
             "Engine",
             ENGINES,
             default=ENGINES[0],
             required=True,
-            key="engine",
+            key=keys.WHOLE_ENGINE,
             bind="query-params",
             label_visibility="collapsed",
             disabled=going,
@@ -152,14 +166,14 @@ def results(entry: Entry) -> dict[str, EndToEndCheck]:
 
 
 def _controls(job: Continuations, going: bool) -> None:
-    goal = int(st.session_state["texts"].replace(",", ""))
+    goal = int(st.session_state[keys.TEXTS].replace(",", ""))
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         if going:
-            st.button("Stop", key="whole_toggle", on_click=work.stop, icon=":material/stop:")
+            st.button("Stop", key=keys.WHOLE_TOGGLE, on_click=work.stop, icon=":material/stop:")
         else:
             st.button(
                 "Continue" if 0 < job.total < goal else "Run",
-                key="whole_toggle",
+                key=keys.WHOLE_TOGGLE,
                 on_click=_start,
                 args=(job, goal),
                 icon=":material/play_arrow:",
@@ -188,7 +202,7 @@ def _result(check: EndToEndCheck, job: Continuations) -> None:
     st.markdown(f"{count(check.continuations, 'continuation')}: {badges.badge(verdict)}")
     st.plotly_chart(
         charts.sequences(check.bars, job.show, faulty=not test.ok),
-        key="whole-chart",
+        key=keys.WHOLE_CHART,
         config=CONFIG,
         alt=charts.describe_sequences(check.bars, job.show),
     )

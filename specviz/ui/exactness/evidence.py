@@ -15,14 +15,14 @@ from specviz.ui.exactness import badges, chosen_fault
 from specviz.ui.exactness import lines as charts
 from specviz.ui.exactness.memory import remember
 from specviz.ui.shell.palette import CONFIG
-from specviz.ui.state import runs
+from specviz.ui.state import keys, runs
 from specviz.ui.state.runs import Entry
 
 SHOWN, ALL = "this run", "all runs made here"
 
 
 def card(entry: Entry) -> None:
-    with st.container(border=True, key="card-leak"):
+    with st.container(border=True, key=keys.CARD_LEAK):
         badges.title("3 · On the run")
         _choose_runs(entry)
         shown = entries(entry)
@@ -41,7 +41,7 @@ def card(entry: Entry) -> None:
         _words(found)
         st.plotly_chart(
             charts.evidence(found, control),
-            key="leak-chart",
+            key=keys.LEAK_CHART,
             config=CONFIG,
             alt=charts.describe_evidence(found, control),
         )
@@ -69,7 +69,7 @@ def _key(entries: Sequence[Entry]) -> tuple:
 
 def entries(entry: Entry) -> list[Entry]:
     """The runs whose tokens count: the shown one, or all of this browser."""
-    return runs.mine() if st.session_state.get("watch") == ALL else [entry]
+    return runs.mine() if st.session_state.get(keys.WATCH) == ALL else [entry]
 
 
 def _choose_runs(entry: Entry) -> None:
@@ -80,7 +80,7 @@ def _choose_runs(entry: Entry) -> None:
             [SHOWN, ALL],
             default=SHOWN,
             required=True,
-            key="watch",
+            key=keys.WATCH,
             bind="query-params",
             label_visibility="collapsed",
         )

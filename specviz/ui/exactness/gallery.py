@@ -18,6 +18,7 @@ from specviz.ui.exactness.memory import remember
 from specviz.ui.exactness.place import Place
 from specviz.ui.shell.markup import code
 from specviz.ui.shell.palette import CONFIG
+from specviz.ui.state import keys
 
 MOST = 1_000_000
 GROUPS: dict[Kind, tuple[str, badges.Verdict]] = {
@@ -59,9 +60,9 @@ class Measuring:
 
 def measuring(place: Place) -> Measuring:
     """The job at this place. Only one is kept, as it holds whole distributions."""
-    job = st.session_state.get("_measuring")
+    job = st.session_state.get(keys.MEASURING)
     if job is None or job.place.key != place.key:
-        job = st.session_state["_measuring"] = Measuring(place)
+        job = st.session_state[keys.MEASURING] = Measuring(place)
     return job
 
 
@@ -72,15 +73,15 @@ def changes(place: Place, fault: Fault) -> bool:
 
 def card(place: Place) -> None:
     job = measuring(place)
-    with st.container(border=True, key="card-faults"):
+    with st.container(border=True, key=keys.CARD_FAULTS):
         badges.title("Fault gallery")
         st.caption(
             "Choose one: its law, the picture and the checks follow. TV: how far its output is from p here."
         )
-        with st.container(height=430, border=False, key="faults"):
+        with st.container(height=430, border=False, key=keys.FAULTS):
             _list(place, job)
         _measure_button(job)
-    with st.container(border=True, key="card-fault"):
+    with st.container(border=True, key=keys.CARD_FAULT):
         _explain(place, chosen_fault.fault(), job)
 
 
@@ -89,7 +90,7 @@ def _list(place: Place, job: Measuring) -> None:
     for kind, (heading, badge) in GROUPS.items():
         names = [f.name for f in FAULTS.values() if f.kind == kind]
         labels = {name: _line(place, FAULTS[name], job) for name in names}
-        key = f"_faults_{kind}"
+        key = keys.of(keys.FAULTS, kind)
         st.session_state[key] = chosen if chosen in names else None
         st.markdown(f"**{heading}** {badges.badge(badge)}")
         st.radio(
@@ -143,12 +144,12 @@ def _catch(place: Place, fault: Fault, job: Measuring) -> str:
 def _measure_button(job: Measuring) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         if work.going() == "gallery":
-            st.button("Stop", key="gallery_toggle", on_click=work.stop, icon=":material/stop:")
+            st.button("Stop", key=keys.GALLERY_TOGGLE, on_click=work.stop, icon=":material/stop:")
             st.progress(1.0 - len(job.waiting) / max(1, len(job.all)), width=120)
         elif job.waiting:
             st.button(
                 "Measure after how many draws each is caught",
-                key="gallery_toggle",
+                key=keys.GALLERY_TOGGLE,
                 on_click=work.start,
                 args=("gallery",),
                 icon=":material/speed:",
@@ -169,7 +170,7 @@ def _explain(place: Place, fault: Fault, job: Measuring) -> None:
         found = sums(place, fault)
         st.plotly_chart(
             charts.stack(found, place.show, place.others, height=180, letters=charts.NARROW),
-            key="fault-law",
+            key=keys.FAULT_LAW,
             config=CONFIG,
             alt=charts.describe_stack(found, place.show),
         )
@@ -192,7 +193,7 @@ def _slider(fault: Fault) -> None:
     if kind not in SLIDERS:
         return
     label, low, high = SLIDERS[kind]
-    key = f"_{kind}_parameter"
+    key = keys.of(kind, keys.PARAMETER)
     st.session_state[key] = min(high, max(low, float(value)))
 
     def move() -> None:

@@ -6,13 +6,15 @@ from typing import TypeVar
 
 import streamlit as st
 
+from specviz.ui.state import keys
+
 KEPT = 300
 T = TypeVar("T")
 
 
 def remember(key: Hashable, make: Callable[[], T]) -> T:
     """The value of `key`, made at the first call."""
-    known: OrderedDict = st.session_state.setdefault("_exactness", OrderedDict())
+    known: OrderedDict = st.session_state.setdefault(keys.EXACTNESS, OrderedDict())
     if key not in known:
         known[key] = make()
         while len(known) > KEPT:

@@ -15,7 +15,7 @@ from specviz.reading.prose import GLYPHS
 from specviz.tokens import visible
 from specviz.ui.exactness.memory import remember
 from specviz.ui.shell.markup import code
-from specviz.ui.state import links, pairs, runs
+from specviz.ui.state import keys, links, pairs, runs
 from specviz.ui.state.runs import Entry
 
 SHOWN = 8
@@ -128,12 +128,12 @@ def _choose_run(entry: Entry | None) -> None:
     titles |= {e.name: e.title for e in runs.mine()}
     if entry is not None:
         titles.setdefault(entry.name, entry.title)
-    st.session_state["_exact_run"] = entry.name if entry is not None else None
+    st.session_state[keys.EXACT_RUN] = entry.name if entry is not None else None
     st.selectbox(
         "Run",
         list(titles),
         format_func=lambda name: titles.get(name, name),
-        key="_exact_run",
+        key=keys.EXACT_RUN,
         on_change=_open,
         placeholder="choose a run",
         width=250,
@@ -141,7 +141,7 @@ def _choose_run(entry: Entry | None) -> None:
 
 
 def _open() -> None:
-    entry = runs.entry_by_name(st.session_state["_exact_run"] or "")
+    entry = runs.entry_by_name(st.session_state[keys.EXACT_RUN] or "")
     if entry is None:
         return
     if entry.recipe is not None:
@@ -152,13 +152,13 @@ def _open() -> None:
 
 def _choose_round(entry: Entry, at: tuple[int, int]) -> None:
     round = entry.trace.rounds[at[0] - 1]
-    st.session_state["_exact_round"], st.session_state["_exact_position"] = at
-    st.selectbox("Round", candidates(entry), key="_exact_round", on_change=_choose, width=96)
+    st.session_state[keys.EXACT_ROUND], st.session_state[keys.EXACT_POSITION] = at
+    st.selectbox("Round", candidates(entry), key=keys.EXACT_ROUND, on_change=_choose, width=96)
     st.selectbox(
         "Position",
         positions(round),
         format_func=lambda n: _position_title(entry, round.positions[n - 1], n),
-        key="_exact_position",
+        key=keys.EXACT_POSITION,
         on_change=_choose,
         width=230,
     )
@@ -168,7 +168,7 @@ def _choose() -> None:
     entry = runs.current()
     if entry is None:
         return
-    number, position = st.session_state["_exact_round"], st.session_state["_exact_position"]
+    number, position = st.session_state[keys.EXACT_ROUND], st.session_state[keys.EXACT_POSITION]
     runs.choose((number, position))
 
 
@@ -208,7 +208,7 @@ def _full_spot(entry: Entry, at: tuple[int, int], place: Any) -> Spot | None:
     """The distributions over the whole vocabulary; None if the models are not loaded and nobody asked."""
     if entry.recipe is None:
         raise RowsUnavailable("it is not known how to load the pair that made this run")
-    wanted = st.session_state.pop("_load_pair", False)
+    wanted = st.session_state.pop(keys.LOAD_PAIR, False)
     pair = pairs.shelf().get(entry.recipe)
     if pair is None and wanted:
         pair = pairs.obtain(entry.recipe, place)
@@ -221,9 +221,9 @@ def _full_spot(entry: Entry, at: tuple[int, int], place: Any) -> Spot | None:
 
     # A round's rows are megabytes: only the last one stays.
     name = entry.name, at[0]
-    kept = st.session_state.get("_exact_rows")
+    kept = st.session_state.get(keys.EXACT_ROWS)
     if kept is None or kept[0] != name:
-        kept = st.session_state["_exact_rows"] = name, spots()
+        kept = st.session_state[keys.EXACT_ROWS] = name, spots()
     return kept[1][at[1] - 1]
 
 
@@ -241,7 +241,7 @@ def source(place: Place) -> None:
     if place.full:
         words = f"full vocabulary: {place.tokens:,} tokens, computed again by an uncached pass"
         st.badge(words, color="blue", icon=":material/dataset:")
-        st.button("Use the recorded table", on_click=_use, args=(False,), type="tertiary", key="table")
+        st.button("Use the recorded table", on_click=_use, args=(False,), type="tertiary", key=keys.TABLE)
         return
     rest = place.row.rest.count
     words = f"from the recorded table: {place.tokens - rest} tokens + the other {rest:,} summed"
@@ -255,7 +255,7 @@ def source(place: Place) -> None:
         type="tertiary",
         icon=":material/open_in_full:",
         disabled=recipe is None,
-        key="vocabulary",
+        key=keys.USE_VOCABULARY,
         help="Some faults look at every token, at other rows or at the logits: their laws need it.",
     )
 
@@ -263,7 +263,7 @@ def source(place: Place) -> None:
 def _use(full: bool) -> None:
     if full:
         st.query_params["full"] = "1"
-        st.session_state["_load_pair"] = True
+        st.session_state[keys.LOAD_PAIR] = True
     elif "full" in st.query_params:
         del st.query_params["full"]
 

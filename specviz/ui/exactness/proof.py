@@ -7,10 +7,11 @@ from specviz.reading.prose import Part, number, sentence
 from specviz.ui.exactness import badges
 from specviz.ui.exactness.place import Place
 from specviz.ui.shell.markup import code, markdown
+from specviz.ui.state import keys
 
 
 def card(place: Place) -> None:
-    with st.container(border=True, key="card-proof"):
+    with st.container(border=True, key=keys.CARD_PROOF):
         badges.title("Why it is exact: five lines, with these numbers")
         with st.container(horizontal=True, vertical_alignment="bottom"):
             column = st.selectbox(
@@ -18,7 +19,7 @@ def card(place: Place) -> None:
                 place.columns,
                 index=_drafted(place),
                 format_func=place.show,
-                key=f"proof-{'-'.join(map(str, place.key))}",
+                key=keys.of(keys.PROOF, *place.key),
                 width=230,
             )
             found = proof(place.spot, column)

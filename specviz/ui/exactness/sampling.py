@@ -14,6 +14,7 @@ from specviz.ui.exactness import badges, charts, chosen_fault, work
 from specviz.ui.exactness.arithmetic import sums
 from specviz.ui.exactness.place import Place, memo
 from specviz.ui.shell.palette import CONFIG
+from specviz.ui.state import keys
 
 GOALS = ("1,000", "10,000", "100,000", "1,000,000", "10,000,000")
 BIASES = ("0.1", "0.03", "0.01", "0.003", "0.001")
@@ -76,11 +77,11 @@ def drawing(place: Place) -> Drawing:
     """The draws at this place beside the chosen fault."""
     fault = chosen_fault.fault()
     control = fault if place.decides(fault) else None
-    seed = st.session_state.get("_draw_seed", 0)
-    job = st.session_state.get("_drawing")
+    seed = st.session_state.get(keys.DRAW_SEED, 0)
+    job = st.session_state.get(keys.DRAWING)
     if job is None or job.key != (place.key, control and control.name, seed):
         goal = job.goal if job is not None and work.going() == "draws" else FIRST
-        job = st.session_state["_drawing"] = Drawing(place, control, seed)
+        job = st.session_state[keys.DRAWING] = Drawing(place, control, seed)
         job.goal = max(goal, FIRST)
     return job
 
@@ -100,7 +101,7 @@ def card(place: Place) -> None:
     job = drawing(place)
     with job.lock:
         exact, control = job.checks()
-    with st.container(border=True, key="card-sampling"):
+    with st.container(border=True, key=keys.CARD_SAMPLING):
         badges.title("2 · By sampling")
         _controls(job)
         work.trouble("draws")
@@ -133,35 +134,43 @@ def _controls(job: Drawing) -> None:
     going = work.going() == "draws"
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         goal = st.selectbox(
-            "Draws", GOALS, index=2, key="draws", bind="query-params", label_visibility="collapsed", width=140
+            "Draws",
+            GOALS,
+            index=2,
+            key=keys.DRAWS,
+            bind="query-params",
+            label_visibility="collapsed",
+            width=140,
         )
         left = int(goal.replace(",", "")) - job.total
         if going:
-            st.button("Stop", key="draw_toggle", on_click=work.stop, icon=":material/stop:", type="primary")
+            st.button(
+                "Stop", key=keys.DRAW_TOGGLE, on_click=work.stop, icon=":material/stop:", type="primary"
+            )
         else:
             st.button(
                 "Continue" if job.total > FIRST and left > 0 else "Draw",
-                key="draw_toggle",
+                key=keys.DRAW_TOGGLE,
                 on_click=_start,
                 icon=":material/play_arrow:",
                 type="primary",
                 disabled=left <= 0,
                 help="Draws on up to this number.",
             )
-        st.button("Anew", key="draw_anew", on_click=_anew, icon=":material/refresh:", help="Other draws.")
+        st.button("Anew", key=keys.DRAW_ANEW, on_click=_anew, icon=":material/refresh:", help="Other draws.")
         st.markdown(f"**{job.total:,}** draws so far")
         if going:
             st.progress(min(1.0, job.total / job.goal), width=120)
 
 
 def _start() -> None:
-    job: Drawing = st.session_state["_drawing"]
-    job.goal = int(st.session_state["draws"].replace(",", ""))
+    job: Drawing = st.session_state[keys.DRAWING]
+    job.goal = int(st.session_state[keys.DRAWS].replace(",", ""))
     work.start("draws")
 
 
 def _anew() -> None:
-    st.session_state["_draw_seed"] = st.session_state.get("_draw_seed", 0) + 1
+    st.session_state[keys.DRAW_SEED] = st.session_state.get(keys.DRAW_SEED, 0) + 1
 
 
 def _result(check: SamplingCheck, place: Place, name: str, top: float, faulty: bool) -> None:
@@ -173,7 +182,7 @@ def _result(check: SamplingCheck, place: Place, name: str, top: float, faulty: b
     )
     st.plotly_chart(
         charts.shares(check.bars, place.show, place.others, faulty=faulty, top=top, law=name == "control"),
-        key=f"sampling-{name}",
+        key=keys.of(keys.SAMPLING, name),
         config=CONFIG,
         alt=charts.describe_shares(check.bars, place.show),
     )
@@ -265,7 +274,13 @@ def _bias(job: Drawing, place: Place) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.caption("To see a leak of the draft of TV", width="content")
         bias = st.selectbox(
-            "Bias", BIASES, index=2, key="bias", bind="query-params", label_visibility="collapsed", width=100
+            "Bias",
+            BIASES,
+            index=2,
+            key=keys.BIAS,
+            bind="query-params",
+            label_visibility="collapsed",
+            width=100,
         )
         goal = memo(place, "bias", bias, make=lambda: job.exact.draws_needed(float(bias)))
         if goal is None:

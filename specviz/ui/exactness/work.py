@@ -12,6 +12,7 @@ import streamlit as st
 
 from specviz.decoding.run import RunError
 from specviz.models.errors import LoadError
+from specviz.ui.state import keys
 
 BURST_SECONDS = 0.3
 
@@ -30,22 +31,22 @@ class Job(Protocol):
 
 def going() -> str:
     """The name of the job at work, "" if none is."""
-    return st.session_state.get("_working", "")
+    return st.session_state.get(keys.WORKING, "")
 
 
 def start(name: str) -> None:
-    st.session_state["_working"] = name
+    st.session_state[keys.WORKING] = name
 
 
 def stop() -> None:
-    st.session_state["_working"] = ""
+    st.session_state[keys.WORKING] = ""
 
 
 def trouble(name: str) -> None:
     """Why the job of this name broke off, if it did; said once."""
-    failed, reason = st.session_state.get("_work_trouble", ("", ""))
+    failed, reason = st.session_state.get(keys.WORK_TROUBLE, ("", ""))
     if failed == name:
-        del st.session_state["_work_trouble"]
+        del st.session_state[keys.WORK_TROUBLE]
         st.error("This check broke off.", icon=":material/error:")
         st.text(reason)
 
@@ -68,6 +69,6 @@ def advance(jobs: Mapping[str, Callable[[], Job | None]]) -> None:
         if job is None or job.done:
             stop()
     except (LoadError, RunError, ValueError) as error:
-        st.session_state["_work_trouble"] = name, str(error)
+        st.session_state[keys.WORK_TROUBLE] = name, str(error)
         stop()
     st.rerun()

@@ -12,12 +12,12 @@ from specviz.ui.components import memory
 from specviz.ui.learn.widgets_runs import WIDGETS
 from specviz.ui.shell.markup import code
 from specviz.ui.shell.teaching import answers_hidden
-from specviz.ui.state import runs
+from specviz.ui.state import keys, runs
 
 WORKED_EXAMPLE = "capital"
 LEVELS = {"learner": "Learner", "engineer": "Engineer"}
 DONE = "done"
-TOPIC = "topic"
+TOPIC = keys.TOPIC  # in the address too
 RELATED = {
     "five-steps": ("pages/rounds.py", "Watch rounds being played"),
     "residual": ("pages/exactness.py", "Check it over the whole vocabulary"),
@@ -38,7 +38,7 @@ def choose_run() -> Trace:
         "Look at",
         names,
         format_func=lambda n: f"{own[n].title} (your run)" if n in own else "the worked example",
-        key="lesson-run",
+        key=keys.LESSON_RUN,
     )
     return own[name].trace if name in own else traces.load(WORKED_EXAMPLE)
 
@@ -75,7 +75,7 @@ def choose_level() -> str:
         default="learner",
         required=True,
         format_func=LEVELS.__getitem__,
-        key="level",
+        key=keys.LESSON_LEVEL,
         bind="query-params",
     )
 
@@ -89,24 +89,24 @@ def analogy() -> None:
 
 def predict(choice: Choice, key: str) -> bool:
     """Ask before telling. True once the answer is revealed."""
-    with st.container(border=True, key=f"predict-{key}"):
+    with st.container(border=True, key=keys.of(keys.PREDICT, key)):
         st.markdown(f":blue-badge[:material/psychology: Predict first] &nbsp; {choice.question}")
         guess = st.radio(
             "Your prediction",
             range(len(choice.options)),
             index=None,
             format_func=choice.options.__getitem__,
-            key=f"guess-{key}",
+            key=keys.of(keys.GUESS, key),
             label_visibility="collapsed",
         )
-        revealed = f"revealed-{key}"
+        revealed = keys.of(keys.REVEALED, key)
         if answers_hidden():
             st.caption("The answers are covered in this link.")
             return False
         if not st.session_state.get(revealed):
             st.button(
                 "Reveal" if guess is None else "Check and reveal",
-                key=f"reveal-{key}",
+                key=keys.of(keys.REVEAL, key),
                 type="primary",
                 on_click=lambda: st.session_state.update({revealed: True}),
             )
@@ -134,7 +134,7 @@ def body(lesson: Lesson, level: str) -> None:
     else:
         text, side = st.columns([1, 1.15], gap="large")
         text.markdown(lesson.texts[level])
-    with side.container(border=True, key="try"):
+    with side.container(border=True, key=keys.TRY_IT):
         trace = choose_run()
         st.markdown(f":violet-badge[:material/touch_app: Try it] {_run_name(trace)}")
         WIDGETS[lesson.key](trace)
@@ -160,7 +160,7 @@ def next_button(lesson: Lesson) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             "Done" if last else f"Done. Next: {following.title}",
-            key="finish",
+            key=keys.FINISH_LESSON,
             type="primary",
             icon=":material/arrow_forward:",
             on_click=finish,

@@ -16,6 +16,7 @@ from specviz.ui.rounds.bars import distributions
 from specviz.ui.shell import palette
 from specviz.ui.shell.markup import code, markdown
 from specviz.ui.shell.teaching import chart
+from specviz.ui.state import keys
 
 BARS = 6
 
@@ -48,7 +49,7 @@ def pick_place(trace: Trace, key: str, *, rejected: bool = False) -> Inspection:
 
 def five_steps(trace: Trace) -> None:
     show = shower(trace)
-    round = pick_round(trace, "lesson-round", worked.telling_round(trace))
+    round = pick_round(trace, keys.LESSON_ROUND, worked.telling_round(trace))
     steps = range(1, 6)
     step = st.segmented_control(
         "Step",
@@ -56,10 +57,10 @@ def five_steps(trace: Trace) -> None:
         default=1,
         required=True,
         format_func=lambda i: f"{i} {charts.STEP_NAMES[i - 1]}",
-        key="lesson-step",
+        key=keys.LESSON_STEP,
     )
     words = _stage(round, step)
-    chart(charts.strip(round, show, step), "lesson-strip", words)
+    chart(charts.strip(round, show, step), keys.LESSON_STRIP, words)
     st.markdown(words)
 
 
@@ -88,23 +89,23 @@ def _stage(round: Round, step: int) -> str:
 
 
 def draft_records(trace: Trace) -> None:
-    place = pick_place(trace, "lesson-place")
+    place = pick_place(trace, keys.LESSON_PLACE)
     choices = {
         "draws from q, reports q": "min(1, p/q), residual",
         "takes its favourite, reports one-hot": "argmax draft, one-hot q",
         "takes its favourite, reports q": "argmax draft, soft q",
     }
-    choice = st.radio("The draft …", list(choices), key="lesson-draft", horizontal=True)
+    choice = st.radio("The draft …", list(choices), key=keys.LESSON_DRAFT, horizontal=True)
     _law(place, choices[choice])
 
 
 def exact_or_not(trace: Trace) -> None:
-    place = pick_place(trace, "lesson-place")
+    place = pick_place(trace, keys.LESSON_PLACE)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        rule = st.selectbox("Rule", worked.RULES, index=2, key="lesson-rule")
+        rule = st.selectbox("Rule", worked.RULES, index=2, key=keys.LESSON_RULE)
         lenience = 0.5
         if rule == "lenience":
-            lenience = st.slider("Lenience l", 0.1, 1.0, 0.5, 0.05, key="lesson-lenience")
+            lenience = st.slider("Lenience l", 0.1, 1.0, 0.5, 0.05, key=keys.LESSON_LENIENCE)
     _law(place, rule, lenience)
     if rule == "draw from p, keep if equal":
         st.caption(
@@ -130,7 +131,7 @@ def _law(place: Inspection, rule: str, lenience: float = 0.5) -> None:
         else f"The output does not follow p: total variation distance {number(result.tv)}."
     )
     series = [("target p", palette.TARGET, p), ("what comes out", charts.OUTPUT, law)]
-    chart(charts.compare(names, series), "lesson-law", words)
+    chart(charts.compare(names, series), keys.LESSON_LAW, words)
     mark = (
         ":green-badge[:material/check: exact here]"
         if exact
@@ -149,7 +150,7 @@ def _leading(place: Inspection, ids, *values: list[float]) -> tuple:
 
 
 def accept(trace: Trace) -> None:
-    place = pick_place(trace, "lesson-place")
+    place = pick_place(trace, keys.LESSON_PLACE)
     show = shower(trace)
     recorded = place.row.u
     u = st.slider(
@@ -159,21 +160,21 @@ def accept(trace: Trace) -> None:
         value=min(0.999, recorded if recorded is not None else 0.5),
         step=0.001,
         format="%.3f",
-        key=f"lesson-u-{place.round.number}-{place.position}",
+        key=keys.of(keys.LESSON_U, trace.created, trace.seed, place.round.number, place.position),
     )
     words = gauges.describe_gauge(place, u)
-    blocks([gauges.gauge(place, u)], key="lesson-gauge")
+    blocks([gauges.gauge(place, u)], key=keys.LESSON_GAUGE)
     st.markdown(f"{code(show(place.token))}: p = {number(place.row.p)}, q = {number(place.row.q)}. {words}")
 
 
 def residual(trace: Trace) -> None:
-    place = pick_place(trace, "lesson-refused", rejected=True)
+    place = pick_place(trace, keys.LESSON_REFUSED, rejected=True)
     show = shower(trace)
-    blocks([distributions(place, show)], key="lesson-distributions")
+    blocks([distributions(place, show)], key=keys.LESSON_DISTRIBUTIONS)
     st.markdown(markdown(explain.verdict(place), show))
     ids = [c.token for c in place.candidates]
     first = ids.index(place.added) if place.added in ids else 0
-    token = st.selectbox("The proof for one token", ids, index=first, format_func=show, key="lesson-token")
+    token = st.selectbox("The proof for one token", ids, index=first, format_func=show, key=keys.LESSON_TOKEN)
     seen = place.candidate(token)
     assert seen is not None and seen.q is not None and place.row.beta is not None
     st.code("\n".join(worked.proof(seen.p, seen.q, place.row.beta)), language=None, wrap_lines=True)
@@ -194,7 +195,7 @@ def bonus(trace: Trace) -> None:
         st.caption("No round of this run ended with a bonus.")
         return
     place = inspect_position(trace, round.number, round.k + 1)
-    blocks([distributions(place, show)], key="lesson-bonus")
+    blocks([distributions(place, show)], key=keys.LESSON_BONUS)
     st.markdown(markdown(explain.verdict(place), show))
 
 
@@ -235,15 +236,15 @@ def greedy(trace: Trace) -> None:
 
 
 def effective(trace: Trace) -> None:
-    place = pick_place(trace, "lesson-place")
+    place = pick_place(trace, keys.LESSON_PLACE)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        k = st.slider("top-k of both models", 1, 8, 3, key="lesson-top-k")
+        k = st.slider("top-k of both models", 1, 8, 3, key=keys.LESSON_TOP_K)
         fault = st.segmented_control(
             "What the verifier is given",
             worked.FILTERS,
             default="both filtered",
             required=True,
-            key="lesson-filters",
+            key=keys.LESSON_FILTERS,
         )
     remark, wanted, law, accepted = worked.filtered_law(place.row, k, fault)
     distance = laws.tv(law, wanted)
@@ -254,7 +255,7 @@ def effective(trace: Trace) -> None:
         ("p the user asked for", palette.TARGET, p[:-1]),
         ("what comes out", charts.OUTPUT, out[:-1]),
     ]
-    chart(charts.compare(labels[:-1], series), "lesson-filtered", words)
+    chart(charts.compare(labels[:-1], series), keys.LESSON_FILTERED, words)
     mark = (
         ":green-badge[:material/check: exact here]"
         if exact

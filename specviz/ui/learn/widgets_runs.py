@@ -26,6 +26,7 @@ from specviz.ui.rounds import gauges
 from specviz.ui.shell import palette
 from specviz.ui.shell.markup import code, markdown
 from specviz.ui.shell.teaching import chart
+from specviz.ui.state import keys
 
 ROWS = [1, 2, 3, 5, 9, 17, 33, 65, 129, 257, 513, 1025]
 
@@ -33,10 +34,12 @@ ROWS = [1, 2, 3, 5, 9, 17, 33, 65, 129, 257, 513, 1025]
 def memory_bound(trace: Trace) -> None:
     target = trace.pair.target
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        rows = st.slider("Rows a request in one pass (K + 1)", 1, 17, trace.k + 1, key="lesson-rows")
-        batch = st.select_slider("Requests in the batch", [1, 2, 4, 8, 16, 32, 64, 128], key="lesson-batch")
+        rows = st.slider("Rows a request in one pass (K + 1)", 1, 17, trace.k + 1, key=keys.LESSON_ROWS)
+        batch = st.select_slider(
+            "Requests in the batch", [1, 2, 4, 8, 16, 32, 64, 128], key=keys.LESSON_BATCH
+        )
         bits = st.segmented_control(
-            "Bits a weight", [32, 16, 8, 4], default=16, required=True, key="lesson-bits"
+            "Bits a weight", [32, 16, 8, 4], default=16, required=True, key=keys.LESSON_BITS
         )
     read = target.parameters * bits / 8
     operations = 2.0 * target.parameters * rows * batch
@@ -61,7 +64,7 @@ def memory_bound(trace: Trace) -> None:
             marks=[(rows * batch, now, "here")],
             log=True,
         ),
-        "lesson-roofline",
+        keys.LESSON_ROOFLINE,
         words,
     )
     st.markdown(words)
@@ -92,7 +95,7 @@ def tokenizers(trace: Trace) -> None:
                 ("another tokenizer (simulated: a space belongs to the word before it)", other),
             ]
         ),
-        "lesson-segments",
+        keys.LESSON_SEGMENTS,
         words,
     )
     st.markdown(f"{words} Between two shared cuts, neither model's tokens say anything about the other's.")
@@ -119,9 +122,9 @@ def _cuts(pieces: list[str]) -> set[int]:
 
 def two_caches(trace: Trace) -> None:
     show = shower(trace)
-    round = pick_round(trace, "lesson-round", worked.bonus_round(trace) or trace.rounds[0])
+    round = pick_round(trace, keys.LESSON_ROUND, worked.bonus_round(trace) or trace.rounds[0])
     strips = cache_strips(trace, round)
-    blocks([gauges.caches(strips, show)], key="lesson-caches")
+    blocks([gauges.caches(strips, show)], key=keys.LESSON_CACHES)
     for part in strips:
         feeds = markdown(next_feed(round, part), show)
         st.markdown(f"**{part.role.capitalize()}** {code(part.model)}: {figures(part)}. {feeds}")
@@ -141,9 +144,9 @@ def acceptance(trace: Trace) -> None:
         f"Measured {', '.join(number(r) for r in m.per_position)}; αⁱ would be "
         f"{', '.join(number(m.alpha**i) for i in range(1, len(m.per_position) + 1))}."
     )
-    chart(charts.rates(m.per_position, m.alpha), "lesson-rates", words)
+    chart(charts.rates(m.per_position, m.alpha), keys.LESSON_RATES, words)
     st.caption(f"{words} With {count(m.rounds, 'round')} the measured rates are rough.")
-    alpha = st.slider("α", 0.05, 0.99, 0.7, 0.01, key="lesson-alpha")
+    alpha = st.slider("α", 0.05, 0.99, 0.7, 0.01, key=keys.LESSON_ALPHA)
     ks = list(range(17))
     tokens = [cost.expected_tokens(alpha, k) for k in ks]
     wasted = [k - (t - 1) for k, t in zip(ks, tokens, strict=True)]
@@ -160,7 +163,7 @@ def acceptance(trace: Trace) -> None:
             x_title="K",
             y_title="tokens",
         ),
-        "lesson-tokens",
+        keys.LESSON_TOKENS,
         four,
     )
     st.markdown(f"If independent: {four}")
@@ -169,11 +172,11 @@ def acceptance(trace: Trace) -> None:
 def cost_widget(trace: Trace) -> None:
     seen = worked.times(trace)
     with st.container(horizontal=True):
-        alpha = st.slider("α", 0.05, 0.99, 0.7, 0.01, key="lesson-alpha")
-        c = st.slider("c: draft step / target step", 0.0, 0.6, 0.05, 0.01, key="lesson-c")
+        alpha = st.slider("α", 0.05, 0.99, 0.7, 0.01, key=keys.LESSON_ALPHA)
+        c = st.slider("c: draft step / target step", 0.0, 0.6, 0.05, 0.01, key=keys.LESSON_C)
     with st.container(horizontal=True):
-        slope = st.slider("each extra row adds to the pass", 0.0, 0.5, 0.0, 0.01, key="lesson-slope")
-        k = st.slider("K", 0, 16, 4, key="lesson-k")
+        slope = st.slider("each extra row adds to the pass", 0.0, 0.5, 0.0, 0.01, key=keys.LESSON_SLOPE)
+        k = st.slider("K", 0, 16, 4, key=keys.LESSON_K)
     gain = cost.speedup(alpha, k, c, 1 + slope * k)
     values = [cost.speedup(alpha, n, c, 1 + slope * n) for n in range(17)]
     best = values.index(max(values))
@@ -181,7 +184,7 @@ def cost_widget(trace: Trace) -> None:
     words = (
         f"K = {k}: {gain:.2f} times plain decoding, {verdict}. The best K is {best} with {values[best]:.2f}."
     )
-    chart(charts.speedups(alpha, c, slope, k), "lesson-speed", words)
+    chart(charts.speedups(alpha, c, slope, k), keys.LESSON_SPEED, words)
     st.markdown(words)
     if seen.c is not None and seen.v is not None:
         st.caption(f"Measured in this run: c = {number(seen.c)}, v({trace.k + 1} rows) = {number(seen.v)}.")

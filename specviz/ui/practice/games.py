@@ -16,6 +16,7 @@ from specviz.ui.practice.sections import SEED, choose_run
 from specviz.ui.shell import palette
 from specviz.ui.shell.markup import code, markdown
 from specviz.ui.shell.teaching import answers_hidden, chart, number
+from specviz.ui.state import keys
 
 LEVELS = {1: "1 with the coin", 2: "2 without the coin", 3: "3 what is emitted"}
 HELP = {
@@ -34,7 +35,7 @@ def verdict_section() -> None:
             default=1,
             required=True,
             format_func=LEVELS.__getitem__,
-            key="verdict-level",
+            key=keys.VERDICT_LEVEL,
         )
         trace = choose_run()
     game = f"{trace.created}-{trace.seed}-{level}-{number(SEED)}"
@@ -42,7 +43,7 @@ def verdict_section() -> None:
     if not made:
         st.info("This run has no judged draft token to ask about. Choose another one.")
         return
-    state = st.session_state.setdefault("verdicts", {}).setdefault(
+    state = st.session_state.setdefault(keys.VERDICTS, {}).setdefault(
         game, {"turn": 0, "scores": [], "streak": 0}
     )
     task = made[state["turn"] % len(made)]
@@ -58,7 +59,7 @@ def verdict_section() -> None:
             _reveal(task, answer, show)
             st.button(
                 "Next",
-                key="verdict-next",
+                key=keys.VERDICT_NEXT,
                 type="primary",
                 on_click=lambda: _advance(state),
                 icon=":material/arrow_forward:",
@@ -107,7 +108,7 @@ def _question(task: Task, show) -> None:
         words = "p and q of the leading tokens: " + "; ".join(
             f"{n} {figure(c.p)}, {figure(c.q)}" for n, c in zip(names, chosen, strict=True)
         )
-        chart(charts.compare(names, series, 220), "verdict-bars", words)
+        chart(charts.compare(names, series, 220), keys.VERDICT_BARS, words)
         assert task.about is not None
         st.markdown(
             f"How probable is it that this place ends with {code(show(task.about))}? "
@@ -120,15 +121,17 @@ def _question(task: Task, show) -> None:
 def _ask(task: Task, state: dict, level: int) -> None:
     turn = f"{level}-{state['turn']}"
     if level == 1:
-        answer: str | float | None = st.radio("Verdict", verdicts.KINDS, index=None, key=f"verdict-{turn}")
+        answer: str | float | None = st.radio(
+            "Verdict", verdicts.KINDS, index=None, key=keys.of(keys.VERDICT, turn)
+        )
     else:
-        answer = st.slider("Probability in %", 0, 100, 50, key=f"forecast-{turn}") / 100
+        answer = st.slider("Probability in %", 0, 100, 50, key=keys.of(keys.FORECAST, turn)) / 100
     if answers_hidden():
         st.caption("The answers are covered in this link.")
         return
     st.button(
         "Commit",
-        key="verdict-commit",
+        key=keys.VERDICT_COMMIT,
         type="primary",
         disabled=answer is None,
         on_click=lambda: _score(task, answer, state),
@@ -192,17 +195,17 @@ def cards_section() -> None:
             default=[1, 2, 3],
             selection_mode="multi",
             format_func={1: "asked first", 2: "solid", 3: "specialist"}.__getitem__,
-            key="card-levels",
+            key=keys.CARD_LEVELS,
         )
         mode = st.segmented_control(
-            "Cards", ["due today", "all"], default="due today", required=True, key="card-mode"
+            "Cards", ["due today", "all"], default="due today", required=True, key=keys.CARD_MODE
         )
         st.download_button(
             "Anki deck",
             lambda: anki.package(library.cards()),
             "speculative-decoding.apkg",
             icon=":material/download:",
-            key="anki",
+            key=keys.ANKI,
             on_click="ignore",
         )
     chosen = [card for card in library.cards() if card.level in levels]
@@ -216,7 +219,7 @@ def cards_section() -> None:
     card = queue[0]
     if mode == "all":
         names = {c.key: c.question for c in chosen}
-        key = st.selectbox("Card", list(names), format_func=names.__getitem__, key="card-choice")
+        key = st.selectbox("Card", list(names), format_func=names.__getitem__, key=keys.CARD_CHOICE)
         card = next(c for c in chosen if c.key == key)
     _card(card, today, mode == "due today")
 
@@ -225,13 +228,13 @@ def _card(card: Card, today: int, asks: bool) -> None:
     with st.container(border=True):
         st.caption(f"{library.lesson(card.topic).title} · level {card.level}")
         st.subheader(card.question, anchor=False)
-        shown = f"card-shown-{card.key}-{today}"
+        shown = keys.of(keys.CARD_SHOWN, card.key, today)
         if asks and not st.session_state.get(shown):
             st.markdown("Answer aloud, then compare.")
             if not answers_hidden():
                 st.button(
                     "Show the answer",
-                    key="card-show",
+                    key=keys.CARD_SHOW,
                     type="primary",
                     on_click=lambda: st.session_state.update({shown: True}),
                 )
@@ -266,10 +269,10 @@ def _judge(card: Card, today: int, shown: str) -> None:
 
     rest = schedule.answered(box, True, today)[1] - today
     with st.container(horizontal=True):
-        st.button("Again", key="card-again", on_click=judged, args=(False,), icon=":material/replay:")
+        st.button("Again", key=keys.CARD_AGAIN, on_click=judged, args=(False,), icon=":material/replay:")
         st.button(
             f"Knew it (back in {rest} day{'' if rest == 1 else 's'})",
-            key="card-known",
+            key=keys.CARD_KNOWN,
             type="primary",
             on_click=judged,
             args=(True,),

@@ -16,7 +16,7 @@ from specviz.ui.components.ordering import Order, ordering
 from specviz.ui.learn.lessons import result
 from specviz.ui.learn.widgets_rule import pick_round
 from specviz.ui.shell.teaching import LARGEST, answers_hidden, number
-from specviz.ui.state import runs
+from specviz.ui.state import keys, runs
 
 SECTIONS = {
     "order": "Put a round in order",
@@ -33,18 +33,18 @@ ALL = "all"
 def choose_section() -> str:
     asked = st.query_params.get("practice")
     if asked in SECTIONS:
-        st.session_state["practice"] = asked
+        st.session_state[keys.PRACTICE_SECTION] = asked
 
     def chosen() -> None:
-        st.query_params["practice"] = st.session_state["practice"]
+        st.query_params["practice"] = st.session_state[keys.PRACTICE_SECTION]
 
-    st.session_state.setdefault("practice", "order")
+    st.session_state.setdefault(keys.PRACTICE_SECTION, "order")
     section = st.segmented_control(
         "Exercise",
         list(SECTIONS),
         required=True,
         format_func=SECTIONS.__getitem__,
-        key="practice",
+        key=keys.PRACTICE_SECTION,
         on_change=chosen,
         label_visibility="collapsed",
     )
@@ -57,7 +57,7 @@ def another(label: str = "Another one") -> None:
     def onward() -> None:
         st.query_params[SEED] = str((number(SEED) + 1) % (LARGEST + 1))
 
-    st.button(label, key="another", icon=":material/refresh:", on_click=onward)
+    st.button(label, key=keys.ANOTHER, icon=":material/refresh:", on_click=onward)
 
 
 def choose_run() -> Trace:
@@ -65,7 +65,7 @@ def choose_run() -> Trace:
     mine = {entry.name: f"{entry.title} (your run)" for entry in reversed(runs.mine()) if entry.trace.rounds}
     recorded = {r.name: f"{r.title} (recorded)" for r in traces.RECORDINGS if r.path.exists()}
     names = {**mine, **recorded}
-    name = st.selectbox("Run", list(names), format_func=names.__getitem__, key="practice-run")
+    name = st.selectbox("Run", list(names), format_func=names.__getitem__, key=keys.PRACTICE_RUN)
     entry = runs.entry_by_name(name)
     return entry.trace if entry is not None else traces.load("capital")
 
@@ -74,11 +74,15 @@ def order_section() -> None:
     seed = number(SEED)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         source = st.segmented_control(
-            "Lines", ["five steps", "a real round"], default="five steps", required=True, key="order-source"
+            "Lines",
+            ["five steps", "a real round"],
+            default="five steps",
+            required=True,
+            key=keys.ORDER_SOURCE,
         )
         if source == "five steps":
             count = st.segmented_control(
-                "Common mistakes mixed in", [0, 1, 2, 3], default=0, required=True, key="order-mistakes"
+                "Common mistakes mixed in", [0, 1, 2, 3], default=0, required=True, key=keys.ORDER_MISTAKES
             )
             lines = (*exercise.steps(), *exercise.distractors(count, seed))
             name = f"steps-{count}-{seed}"
@@ -86,21 +90,21 @@ def order_section() -> None:
             count = 0
             trace = choose_run()
             drafted = [r for r in trace.rounds if r.k] or list(trace.rounds)
-            round = pick_round(trace, "order-round", max(drafted, key=lambda r: (r.accepted, -r.number)))
+            round = pick_round(trace, keys.ORDER_ROUND, max(drafted, key=lambda r: (r.accepted, -r.number)))
             lines = exercise.from_round(round, shower(trace))
             name = f"{trace.created}-{trace.seed}-{round.number}-{seed}"
-    graded = f"graded-{name}"
-    solved = bool(st.session_state.get(f"solved-{name}"))
+    graded = keys.of(keys.GRADED, name)
+    solved = bool(st.session_state.get(keys.of(keys.SOLVED, name)))
     start = lines if solved else exercise.shuffled(lines, seed)
     marks = st.session_state.get(graded)
     order = ordering(
         start,
         exercise=f"{name}-{'solved' if solved else 'open'}",
-        key="ordering",
+        key=keys.ORDERING,
         bin=count > 0,
         marks=marks[1] if marks and marks[0] == _current(name) else None,
     )
-    st.session_state[f"order-{name}"] = order
+    st.session_state[keys.of(keys.ORDER, name)] = order
     _order_buttons(lines, order, name)
     if marks and marks[0] == order:
         _explain(lines, order)
@@ -108,22 +112,22 @@ def order_section() -> None:
 
 def _current(name: str) -> Order | None:
     """The order of the exercise as the browser last sent it."""
-    memory = st.session_state.get("ordering:memory")
+    memory = st.session_state.get(keys.of(keys.ORDERING, keys.MEMORY))
     return memory["order"] if memory and str(memory["exercise"]).startswith(name) else None
 
 
 def _order_buttons(lines: Sequence[exercise.Line], order: Order, name: str) -> None:
     def check() -> None:
         now = _current(name) or order
-        st.session_state[f"graded-{name}"] = (now, _marks(lines, now))
+        st.session_state[keys.of(keys.GRADED, name)] = (now, _marks(lines, now))
 
     def solve() -> None:
-        st.session_state[f"solved-{name}"] = True
+        st.session_state[keys.of(keys.SOLVED, name)] = True
 
     with st.container(horizontal=True):
         if not answers_hidden():
-            st.button("Check", key="order-check", type="primary", on_click=check)
-            st.button("Show the order", key="order-solve", on_click=solve)
+            st.button("Check", key=keys.ORDER_CHECK, type="primary", on_click=check)
+            st.button("Show the order", key=keys.ORDER_SOLVE, on_click=solve)
         another()
 
 
@@ -177,13 +181,13 @@ def choose_topic() -> str:
     names = {ALL: "All topics"} | {x.key: f"{x.number}. {x.title}" for x in library.lessons()}
     asked = st.query_params.get("topic")
     if asked in names:
-        st.session_state["check-topic"] = asked
+        st.session_state[keys.CHECK_TOPIC] = asked
 
     def chosen() -> None:
-        st.query_params["topic"] = st.session_state["check-topic"]
+        st.query_params["topic"] = st.session_state[keys.CHECK_TOPIC]
 
     return st.selectbox(
-        "Topic", list(names), format_func=names.__getitem__, key="check-topic", on_change=chosen
+        "Topic", list(names), format_func=names.__getitem__, key=keys.CHECK_TOPIC, on_change=chosen
     )
 
 
@@ -212,13 +216,13 @@ def check_section() -> None:
         topic = choose_topic()
         another("New questions")
     questions = pool(topic, seed)
-    answered = st.session_state.setdefault("answered", {})
+    answered = st.session_state.setdefault(keys.ANSWERED, {})
     names = [f"{name}-{seed}" for name, _ in questions]
     right = sum(answered.get(name) is True for name in names)
     tried = sum(name in answered for name in names)
     st.progress(tried / len(names), text=f"{tried} of {len(names)} answered, {right} right")
     for i, (name, (_, question)) in enumerate(zip(names, questions, strict=True), 1):
-        with st.container(border=True, key=f"question-{i}"):
+        with st.container(border=True, key=keys.of(keys.QUESTION, i)):
             st.markdown(
                 f"**{i}.**\n\n{question.question}"
                 if question.question.startswith("|")
@@ -236,7 +240,7 @@ def _choice(question: Choice, name: str, answered: dict[str, bool]) -> None:
         range(len(question.options)),
         index=None,
         format_func=question.options.__getitem__,
-        key=f"answer-{name}",
+        key=keys.of(keys.ANSWER, name),
         label_visibility="collapsed",
         disabled=name in answered,
     )
@@ -250,7 +254,7 @@ def _problem(question: Problem, name: str, answered: dict[str, bool]) -> None:
         value=None,
         step=0.01,
         format="%.4g",
-        key=f"answer-{name}",
+        key=keys.of(keys.ANSWER, name),
         disabled=name in answered,
         width=220,
     )
@@ -273,5 +277,5 @@ def _asks_to_check(name: str, answered: dict[str, bool], ready: bool, right: Cal
     def check() -> None:
         answered[name] = right()
 
-    st.button("Check", key=f"check-{name}", on_click=check, disabled=not ready)
+    st.button("Check", key=keys.of(keys.CHECK, name), on_click=check, disabled=not ready)
     return False

@@ -15,7 +15,7 @@ from specviz.reading import export
 from specviz.reading.html_export import round_html, run_html
 from specviz.recipe import BUILT_IN, CONTROLS, EXACT, Recipe, clamp
 from specviz.tokens import visible
-from specviz.ui.state import runs
+from specviz.ui.state import keys, runs
 from specviz.ui.state.runs import Entry
 
 # Names of pairs in traces, and the draft that makes them.
@@ -26,7 +26,7 @@ def panel(entry: Entry) -> None:
     if "files" in runs.hidden():
         return
     with st.expander(
-        "Save and open", icon=":material/folder_open:", key="files-open", on_change="rerun"
+        "Save and open", icon=":material/folder_open:", key=keys.FILES_OPEN, on_change="rerun"
     ) as opened:
         if not opened.open:
             return
@@ -49,12 +49,12 @@ def panel(entry: Entry) -> None:
         st.file_uploader(
             "Open a trace",
             type=["json", "gz"],
-            key="_upload",
+            key=keys.UPLOAD,
             on_change=_open,
             max_upload_size=64,
             help="A .json or .json.gz saved here or by `python -m specviz trace --out`. No model is needed.",
         )
-        trouble = st.session_state.pop("file_trouble", "")
+        trouble = st.session_state.pop(keys.FILE_TROUBLE, "")
         if trouble:
             st.error("This file cannot be opened.", icon=":material/error:")
             st.text(trouble)
@@ -71,17 +71,19 @@ def save_round(entry: Entry, number: int) -> None:
 
 
 def _save(label: str, make, name: str) -> None:
-    st.download_button(label, make, name, on_click="ignore", icon=":material/download:", key=f"save-{label}")
+    st.download_button(
+        label, make, name, on_click="ignore", icon=":material/download:", key=keys.of(keys.SAVE, label)
+    )
 
 
 def _open() -> None:
-    upload = st.session_state.get("_upload")
+    upload = st.session_state.get(keys.UPLOAD)
     if upload is None:
         return
     try:
         trace = codec.loads(upload.getvalue())
     except codec.TraceError as error:
-        st.session_state["file_trouble"] = f"{upload.name}: {error}"
+        st.session_state[keys.FILE_TROUBLE] = f"{upload.name}: {error}"
         return
     title = f"{upload.name[:40]}"
     runs.show(Entry(runs.new_name(), title, "file", trace, recipe_of(trace)))

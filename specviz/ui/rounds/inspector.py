@@ -19,6 +19,7 @@ from specviz.ui.components.blocks import Block, Formula, Heading, ahead, blocks,
 from specviz.ui.rounds import gauges
 from specviz.ui.rounds.bars import distributions
 from specviz.ui.shell.markup import code, markdown
+from specviz.ui.state import keys
 
 BADGES = {
     "accepted": "green",
@@ -31,7 +32,7 @@ WINDOW = 8  # rounds that the browser is told about at once
 NOTATIONS: dict[Notation, str] = {"leviathan": "p target, q draft", "chen": "q target, p draft"}
 
 
-def inspector(trace: Trace, round: int, position: int, *, key: str, run: str = "") -> None:
+def inspector(trace: Trace, round: int, position: int, *, key: str, run: str = "", entry: str = "") -> None:
     """Show one place of a run.
 
     Args:
@@ -40,26 +41,31 @@ def inspector(trace: Trace, round: int, position: int, *, key: str, run: str = "
         position: 1 … K for a draft token, K + 1 for the corrected or bonus token.
         key: names the widgets of this panel.
         run: the name under which the timeline shows the run; see `blocks`.
+        entry: the run's own name: what is tried out here stays with it.
 
     Raises:
         ValueError: if the trace has no such place.
     """
     place = inspect_position(trace, round, position)
     show = shower(trace)
-    with st.container(border=True, key=f"{key}-panel"):
+    with st.container(border=True, key=keys.of(key, keys.PANEL)):
         words = st.container()
         coin = st.container()
         notation = notation_switch()
         with words:
-            blocks(_told(place, show, notation), key=f"{key}-told", run=run, place=(round, position))
+            blocks(
+                _told(place, show, notation), key=keys.of(key, keys.TOLD), run=run, place=(round, position)
+            )
         if place.row.u is not None:
             with coin:
-                _coin(place, show, notation, key, run)
+                _coin(place, show, notation, key, run, entry)
         if place.candidates:
             _chains(trace, place, show, notation, key)
             _table(place, show, notation, key)
-    with st.container(border=True, key=f"{key}-caches"):
-        blocks(_caches(trace, place.round, show), key=f"{key}-cells", run=run, place=(round, position))
+    with st.container(border=True, key=keys.of(key, keys.CACHES)):
+        blocks(
+            _caches(trace, place.round, show), key=keys.of(key, keys.CELLS), run=run, place=(round, position)
+        )
 
 
 def tell_ahead(trace: Trace, near: Iterable[int], notation: Notation, *, key: str, run: str) -> None:
@@ -73,17 +79,17 @@ def tell_ahead(trace: Trace, near: Iterable[int], notation: Notation, *, key: st
         key: that of the inspector.
         run: the name for the trace that the timeline has.
     """
-    known: tuple[str, dict[int, str]] = st.session_state.get(f"{key}-ahead", ("", {}))
+    known: tuple[str, dict[int, str]] = st.session_state.get(keys.of(key, keys.AHEAD), ("", {}))
     if known[0] != run:
-        known = st.session_state[f"{key}-ahead"] = run, {}
+        known = st.session_state[keys.of(key, keys.AHEAD)] = run, {}
     last = (len(trace.rounds) - 1) // WINDOW
     windows = {(number - 1 + way) // WINDOW for number in near for way in (-WINDOW // 2, WINDOW // 2)}
-    with st.container(key=f"{key}-unseen"):
+    with st.container(key=keys.of(key, keys.UNSEEN)):
         for window in sorted(windows & set(range(last + 1))):
             if window not in known[1]:
                 rounds = trace.rounds[window * WINDOW : (window + 1) * WINDOW]
                 known[1][window] = packed(_around(trace, rounds, notation, key))
-            ahead(run, known[1][window], key=f"{key}-ahead-{window}")
+            ahead(run, known[1][window], key=keys.of(key, keys.AHEAD, window))
 
 
 def _around(
@@ -107,8 +113,8 @@ def _around(
 
 def chosen_notation() -> Notation:
     """What the notation switch says, also before it is drawn for the first time."""
-    if "notation" in st.session_state:
-        return st.session_state["notation"]
+    if keys.NOTATION in st.session_state:
+        return st.session_state[keys.NOTATION]
     # The address holds what the switch shows.
     return "chen" if st.query_params.get("notation") == NOTATIONS["chen"] else "leviathan"
 
@@ -122,7 +128,7 @@ def notation_switch() -> Notation:
         default=choices[0],
         required=True,
         format_func=NOTATIONS.__getitem__,
-        key="notation",
+        key=keys.NOTATION,
         bind="query-params",
         help="Leviathan et al. (2023) call the target p and the draft q, Chen et al. (2023) the reverse.",
     )
@@ -150,13 +156,18 @@ def _told(place: Inspection, show: Show, notation: Notation) -> Iterator[Block]:
 
 
 @st.fragment
-def _coin(place: Inspection, show: Show, notation: Notation, key: str, run: str) -> None:
+def _coin(place: Inspection, show: Show, notation: Notation, key: str, run: str, entry: str) -> None:
     """The accept probability and the coin; dragging the coin judges the round again."""
     recorded = place.row.u
     assert recorded is not None
-    widget = f"{key}-u-{place.round.number}-{place.row_position}"
+    widget = keys.of(key, keys.U, entry, place.round.number, place.row_position)
     u = st.session_state.get(widget, recorded)
-    blocks([gauges.gauge(place, u)], key=f"{key}-gauge", run=run, place=(place.round.number, place.position))
+    blocks(
+        [gauges.gauge(place, u)],
+        key=keys.of(key, keys.GAUGE),
+        run=run,
+        place=(place.round.number, place.position),
+    )
     if place.state == "discarded":
         return
     st.slider(
@@ -188,7 +199,9 @@ def _what_if(place: Inspection, u: float, show: Show, notation: Notation, widget
             with st.container(horizontal=True, gap="small"):
                 for word in _round_again(place, again, show):
                     st.markdown(word, width="content")
-        st.button("Back to the recorded u", on_click=back, key=f"{widget}-back", icon=":material/undo:")
+        st.button(
+            "Back to the recorded u", on_click=back, key=keys.of(widget, keys.BACK), icon=":material/undo:"
+        )
 
 
 def _round_again(place: Inspection, again: Rejudged, show: Show) -> list[str]:
@@ -207,7 +220,10 @@ def _badge(state: str) -> str:
 
 def _chains(trace: Trace, place: Inspection, show: Show, notation: Notation, key: str) -> None:
     with st.expander(
-        "From logit to probability", key=f"{key}-chain", on_change="rerun", icon=":material/conversion_path:"
+        "From logit to probability",
+        key=keys.of(key, keys.CHAIN),
+        on_change="rerun",
+        icon=":material/conversion_path:",
     ) as opened:
         if not opened.open:
             return
@@ -218,7 +234,7 @@ def _chains(trace: Trace, place: Inspection, show: Show, notation: Notation, key
             ids,
             index=ids.index(first) if first in ids else 0,
             format_func=show,
-            key=f"{key}-chain-{place.round.number}-{place.row_position}-{place.state}",
+            key=keys.of(key, keys.CHAIN, place.round.number, place.row_position, place.state),
         )
         st.dataframe(chain_table(trace, place, token, notation), hide_index=True, placeholder="")
         if place.row.token is None:
@@ -252,7 +268,9 @@ def _cells(steps: Chain) -> dict[str, str]:
 
 
 def _table(place: Inspection, show: Show, notation: Notation, key: str) -> None:
-    with st.expander("All numbers", key=f"{key}-table", on_change="rerun", icon=":material/table:") as opened:
+    with st.expander(
+        "All numbers", key=keys.of(key, keys.TABLE), on_change="rerun", icon=":material/table:"
+    ) as opened:
         if not opened.open:
             return
         frame = table(place, show, notation)
@@ -262,7 +280,7 @@ def _table(place: Inspection, show: Show, notation: Notation, key: str) -> None:
             hide_index=True,
             column_config={name: st.column_config.NumberColumn(format="%.6g") for name in numbers},
             placeholder="",
-            key=f"{key}-table-frame",
+            key=keys.of(key, keys.TABLE_FRAME),
             alt="The tokens of this position with their numbers",
         )
         st.download_button(
@@ -270,7 +288,7 @@ def _table(place: Inspection, show: Show, notation: Notation, key: str) -> None:
             csv_bytes(frame),
             f"round-{place.round.number}-position-{place.position}.csv",
             "text/csv",
-            key=f"{key}-table-csv",
+            key=keys.of(key, keys.TABLE_CSV),
             icon=":material/download:",
             on_click="ignore",
         )

@@ -9,20 +9,20 @@ from specviz.decoding.verify import VerifyError, verify_block
 from specviz.reading.rejudge import NotRecorded, rejudge_trace
 from specviz.recipe import EXACT
 from specviz.tokens import visible
-from specviz.ui.state import runs
+from specviz.ui.state import keys, runs
 
 
 def panel(trace: Trace) -> None:
     if "judge" in runs.hidden() or not trace.rounds:
         return
-    st.session_state.setdefault("judge-open", "judge" in st.query_params)
+    st.session_state.setdefault(keys.JUDGE_OPEN, "judge" in st.query_params)
     with st.expander(
-        "Judge again by another rule", icon=":material/gavel:", key="judge-open", on_change="rerun"
+        "Judge again by another rule", icon=":material/gavel:", key=keys.JUDGE_OPEN, on_change="rerun"
     ) as opened:
         if not opened.open:
             return
         names = [EXACT, *(name for name, fault in FAULTS.items() if fault.rejudge)]
-        name = st.selectbox("Rule that judges", names, key="judge", bind="query-params")
+        name = st.selectbox("Rule that judges", names, key=keys.JUDGE, bind="query-params")
         if name != EXACT:
             st.caption(FAULTS[name].does)
         verifier = verify_block if name == EXACT else FAULTS[name].verifier

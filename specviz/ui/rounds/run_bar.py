@@ -10,7 +10,7 @@ from specviz.decoding.faults import FAULTS
 from specviz.decoding.trace import ModelInfo, Trace
 from specviz.reading.metrics import metrics
 from specviz.recipe import EXACT, Recipe, to_link
-from specviz.ui.state import links, runner, runs
+from specviz.ui.state import keys, links, runner, runs
 from specviz.ui.state.runs import Entry
 
 SOURCES = {"recorded": "recorded run", "live": "live run", "file": "opened from a file"}
@@ -30,24 +30,24 @@ def gallery(entry: Entry | None) -> None:
     own = runs.mine()
     shown = entry.name if entry else None
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.session_state["_recording"] = shown if shown in names else None
+        st.session_state[keys.RECORDING] = shown if shown in names else None
         st.pills(
             "Recorded runs",
             names,
             format_func=lambda name: traces.recording(name).title,
-            key="_recording",
+            key=keys.RECORDING,
             on_change=_open_recording,
             disabled=runner.going(),
             wrap=True,
         )
         if own:
             options = [e.name for e in own]
-            st.session_state["_mine"] = shown if shown in options else None
+            st.session_state[keys.MINE_CHOICE] = shown if shown in options else None
             st.selectbox(
                 "Runs of this session",
                 options,
                 format_func=lambda name: next((e.title for e in own if e.name == name), name),
-                key="_mine",
+                key=keys.MINE_CHOICE,
                 on_change=_open_mine,
                 placeholder=f"{len(own)} made here",
                 disabled=runner.going(),
@@ -66,13 +66,13 @@ def _take_recipe(entry: Entry | None) -> None:
 
 
 def _open_recording() -> None:
-    name = st.session_state["_recording"]
+    name = st.session_state[keys.RECORDING]
     if name:
         _open(name, traces.recording(name).select)
 
 
 def _open_mine() -> None:
-    _open(st.session_state["_mine"] or "")
+    _open(st.session_state[keys.MINE_CHOICE] or "")
 
 
 def _open(name: str, select: tuple[int, int] | None = None) -> None:
@@ -96,18 +96,20 @@ def buttons(entry: Entry | None, recipe: Recipe):
             if again
             else ("Run", "play_arrow", runner.start, "Starts a new run with these settings.")
         )
-        st.button(label, on_click=act, key="run_toggle", type="primary", icon=f":material/{icon}:", help=text)
+        st.button(
+            label, on_click=act, key=keys.RUN_TOGGLE, type="primary", icon=f":material/{icon}:", help=text
+        )
         st.button(
             "Step",
             on_click=runner.step,
-            key="run_step",
+            key=keys.RUN_STEP,
             icon=":material/skip_next:",
             disabled=going,
             help="Makes one round.",
         )
         _link(entry, recipe)
     place = st.container()
-    trouble = st.session_state.pop("trouble", "")
+    trouble = st.session_state.pop(keys.TROUBLE, "")
     if trouble:
         with place:
             st.error("The run stopped.", icon=":material/error:")
@@ -116,7 +118,7 @@ def buttons(entry: Entry | None, recipe: Recipe):
 
 
 def _link(entry: Entry | None, recipe: Recipe) -> None:
-    with st.popover("Link", icon=":material/link:", key="link", on_change="rerun") as opened:
+    with st.popover("Link", icon=":material/link:", key=keys.LINK, on_change="rerun") as opened:
         if not opened.open:
             return  # the selection, which is part of the link, changes without this being drawn again
         parameters = to_link(recipe)
@@ -201,7 +203,7 @@ def metric_row(trace: Trace) -> None:
         ),
         ("Tokens per second", _two(m.tokens_per_second), "Measured while the run was made, on its machine."),
     )
-    with st.container(key="figures", horizontal=True, gap="large"):
+    with st.container(key=keys.FIGURES, horizontal=True, gap="large"):
         for label, value, text in figures:
             st.metric(label, value, help=text, width="content")
     if m.per_position:

@@ -9,7 +9,7 @@ from specviz.ui.components.timeline import timeline
 from specviz.ui.rounds import files
 from specviz.ui.rounds.cache_audit import audit_button
 from specviz.ui.rounds.inspector import chosen_notation, inspector, tell_ahead
-from specviz.ui.state import runner, runs
+from specviz.ui.state import keys, runner, runs
 from specviz.ui.state.runs import Entry
 
 
@@ -27,7 +27,7 @@ def _stage(entry: Entry) -> None:
     shown = runs.current()
     if shown is None or shown.name != entry.name:
         st.rerun()  # a click that was made while the page changed to another run
-    with st.container(key="stage"):
+    with st.container(key=keys.STAGE):
         left, right = st.columns([1.75, 1], gap="medium")
     notation = chosen_notation()
     known_ahead = not runs.covered() and not runner.going()
@@ -36,7 +36,7 @@ def _stage(entry: Entry) -> None:
         state = timeline(
             entry.trace,
             selected=runs.selection(),
-            key="timeline",
+            key=keys.TIMELINE,
             on_select=runs.choose,
             live=runner.going(),
             covered=runs.covered(),
@@ -50,7 +50,7 @@ def _stage(entry: Entry) -> None:
         elif runs.covered() and at[0] not in state.revealed:
             _still_covered(at[0])
         else:
-            inspector(entry.trace, *at, key="inspector", run=run)
+            inspector(entry.trace, *at, key=keys.INSPECTOR, run=run, entry=entry.name)
             buttons, below = st.container(horizontal=True), st.container()
             with buttons:
                 _branching(entry, at)
@@ -58,7 +58,7 @@ def _stage(entry: Entry) -> None:
                 files.save_round(entry, at[0])
             if known_ahead:
                 looked_at = {at[0], state.view or at[0]}
-                tell_ahead(entry.trace, looked_at, notation, key="inspector", run=run)
+                tell_ahead(entry.trace, looked_at, notation, key=keys.INSPECTOR, run=run)
 
 
 def _place(entry: Entry) -> tuple[int, int] | None:
@@ -90,10 +90,10 @@ def _branching(entry: Entry, at: tuple[int, int]) -> None:
         return
     round = entry.trace.rounds[at[0] - 1]
     row = round.positions[min(at[1] - 1, round.accepted)]
-    if st.session_state.pop("branched", False):
-        st.session_state["branch-open"] = False
+    if st.session_state.pop(keys.BRANCHED, False):
+        st.session_state[keys.BRANCH_OPEN] = False
     with st.popover(
-        "Branch from here", icon=":material/call_split:", key="branch-open", on_change="rerun"
+        "Branch from here", icon=":material/call_split:", key=keys.BRANCH_OPEN, on_change="rerun"
     ) as opened:
         if not opened.open:
             return
@@ -107,12 +107,14 @@ def _branching(entry: Entry, at: tuple[int, int]) -> None:
                 if i is None
                 else f"{visible(entry.trace.tokens[i])}  p = {table.p[table.ids.index(i)]:.3g}"
             ),
-            key="branch_token",
+            key=keys.BRANCH_TOKEN,
         )
-        k = st.number_input("K", 0, 16, entry.recipe.k, key="branch_k")
-        seed = st.number_input("Seed", 0, 2**31 - 1, min(entry.recipe.seed + 1, 2**31 - 1), key="branch_seed")
+        k = st.number_input("K", 0, 16, entry.recipe.k, key=keys.BRANCH_K)
+        seed = st.number_input(
+            "Seed", 0, 2**31 - 1, min(entry.recipe.seed + 1, 2**31 - 1), key=keys.BRANCH_SEED
+        )
         if st.button("Start the branch", type="primary", icon=":material/call_split:"):
             new = replace(entry.recipe, k=k, seed=seed)
-            st.session_state["branch"] = runner.Branch(entry, at, token, new)
-            st.session_state["branched"] = True
+            st.session_state[keys.BRANCH] = runner.Branch(entry, at, token, new)
+            st.session_state[keys.BRANCHED] = True
             st.rerun()

@@ -8,7 +8,8 @@ the discovery off and starts over through app.py; address and query stay as they
 
 import streamlit as st
 
-ENTERED = "_entered"
+from specviz.ui.state import keys
+
 # Streamlit leaves broad margins even in its wide layout; the timeline needs the room.
 STYLE = """
 .stMainBlockContainer { padding: 3.6rem clamp(0.8rem, 2.2vw, 2.5rem) 3rem; }
@@ -46,12 +47,12 @@ def pages() -> list:
 
 def enter() -> None:
     """Called by app.py before any page runs."""
-    st.session_state[ENTERED] = True
+    st.session_state[keys.ENTERED] = True
     st.html(f"<style>{STYLE}</style>")
 
 
 def require_entrypoint() -> None:
     """First line of every page: start over through app.py if the page was run on its own."""
-    if not st.session_state.get(ENTERED):
+    if not st.session_state.get(keys.ENTERED):
         st.navigation(pages(), position="hidden")
         st.rerun()

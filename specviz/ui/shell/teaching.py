@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from specviz.ui.shell import palette
+from specviz.ui.state import keys
 
 # Streamlit measures in rem: a larger root makes everything larger, except charts; see `chart`. Words are in
 # full contrast, but not on buttons and badges, which have colours of their own.
@@ -33,7 +34,7 @@ def number(name: str, default: int = 0) -> int:
 
 def projector() -> None:
     """A switch that makes everything large and high in contrast; part of the address."""
-    on = st.toggle("Projector", key="projector", bind="query-params", help="Large and high in contrast.")
+    on = st.toggle("Projector", key=keys.PROJECTOR, bind="query-params", help="Large and high in contrast.")
     if on:
         ink = "#fff" if st.context.theme.type == "dark" else "#000"
         st.html(f"<style>{PROJECTOR.replace('INK', ink)}</style>")
@@ -41,7 +42,7 @@ def projector() -> None:
 
 def chart(figure: go.Figure, key: str, words: str) -> None:
     """Show a figure, larger in the projector view. `words` say what it shows."""
-    if st.session_state.get("projector"):
+    if st.session_state.get(keys.PROJECTOR):
         figure = go.Figure(_larger(figure.to_plotly_json()))
     st.plotly_chart(figure, key=key, config=palette.CONFIG, alt=words)
 
@@ -60,8 +61,8 @@ def link_maker(page: str, **parameters: str | int) -> None:
     """A link that opens `page` as it is now."""
     with st.popover("For teachers", icon=":material/co_present:"):
         st.markdown("A link to this very exercise, to share with a class. Everybody gets the same numbers.")
-        hide = st.toggle("Cover the answers", key="teacher-hide")
-        large = st.toggle("Projector view", key="teacher-large")
+        hide = st.toggle("Cover the answers", key=keys.TEACHER_HIDE)
+        large = st.toggle("Projector view", key=keys.TEACHER_LARGE)
         chosen: dict[str, str | int] = {k: v for k, v in parameters.items() if v != ""}
         if hide:
             chosen["answers"] = "hidden"

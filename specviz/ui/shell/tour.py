@@ -5,6 +5,7 @@ import streamlit as st
 from specviz import traces
 from specviz.lessons.tours import Step, Tour, tours
 from specviz.ui.shell.teaching import number
+from specviz.ui.state import keys
 
 PAGES = {name: f"pages/{name}.py" for name in ("rounds", "exactness", "learn", "practice")}
 
@@ -29,7 +30,7 @@ def banner() -> None:
     at = min(number("step"), len(tour.steps) - 1)
     step = tour.steps[at]
     st.space(8)
-    with st.container(border=True, key="tour"):
+    with st.container(border=True, key=keys.TOUR):
         st.markdown(
             f":blue-badge[:material/tour: {tour.title}, {at + 1} of {len(tour.steps)}] **{step.title}**"
         )
@@ -37,7 +38,7 @@ def banner() -> None:
         with st.container(horizontal=True):
             _link(tour, at - 1, "Back", ":material/arrow_back:")
             _link(tour, at + 1, "Next", ":material/arrow_forward:")
-            st.button("End the tour", key="tour-end", on_click=_end, type="tertiary")
+            st.button("End the tour", key=keys.TOUR_END, on_click=_end, type="tertiary")
 
 
 def parameters(tour: Tour, at: int) -> dict[str, str]:
@@ -50,7 +51,10 @@ def _link(tour: Tour, at: int, label: str, icon: str) -> None:
     if 0 <= at < len(tour.steps):
         page = PAGES[tour.steps[at].page]
         if st.button(
-            label, key=f"tour-{label}", icon=icon, type="primary" if label == "Next" else "secondary"
+            label,
+            key=keys.of(keys.TOUR, label),
+            icon=icon,
+            type="primary" if label == "Next" else "secondary",
         ):
             st.switch_page(page, query_params=parameters(tour, at))
 

@@ -10,6 +10,7 @@ import streamlit as st
 
 from specviz import recipe as recipes
 from specviz.recipe import CONTROLS, LIMITS, Recipe
+from specviz.ui.state import keys
 from specviz.ui.state.runs import hidden
 
 DRAFTERS = {
@@ -162,7 +163,7 @@ def _rule(disabled: bool) -> str:
     return st.selectbox(
         "Rule",
         [recipes.EXACT, *FAULTS],
-        key="rule",
+        key=keys.RULE,
         bind="query-params",
         help=HELP["rule"],
         disabled=disabled,

@@ -12,7 +12,7 @@ import streamlit as st
 from specviz.decoding.run import RunError
 from specviz.models.errors import LoadError
 from specviz.recipe import Recipe
-from specviz.ui.state import pairs, runs
+from specviz.ui.state import keys, pairs, runs
 from specviz.ui.state.runs import Entry
 
 # Long enough that drawing does not dominate, short enough that a click feels answered.
@@ -36,19 +36,19 @@ class Branch:
 
 
 def going() -> bool:
-    return bool(st.session_state.get("going"))
+    return bool(st.session_state.get(keys.GOING))
 
 
 def start() -> None:
-    st.session_state["going"] = "run"
+    st.session_state[keys.GOING] = "run"
 
 
 def step() -> None:
-    st.session_state["going"] = "step"
+    st.session_state[keys.GOING] = "step"
 
 
 def stop() -> None:
-    st.session_state["going"] = ""
+    st.session_state[keys.GOING] = ""
 
 
 def resumable(entry: Entry | None, recipe: Recipe) -> bool:
@@ -58,14 +58,14 @@ def resumable(entry: Entry | None, recipe: Recipe) -> bool:
 
 def advance(entry: Entry | None, recipe: Recipe, place: Any) -> None:
     """Make rounds if asked to, then start the script over. Shows progress and errors in `place`."""
-    wanted: Branch | None = st.session_state.pop("branch", None)
-    mode = st.session_state.get("going")
+    wanted: Branch | None = st.session_state.pop(keys.BRANCH, None)
+    mode = st.session_state.get(keys.GOING)
     if not mode and wanted is None:
         return
     try:
         if wanted is not None:
             entry = branch(wanted, pairs.obtain(wanted.recipe, place))
-            mode = st.session_state["going"] = "run"
+            mode = st.session_state[keys.GOING] = "run"
             recipe = wanted.recipe
         if not resumable(entry, recipe):
             entry = begin(recipe, pairs.obtain(recipe, place))
@@ -73,7 +73,7 @@ def advance(entry: Entry | None, recipe: Recipe, place: Any) -> None:
         _burst(entry, once=mode == "step")
     except (LoadError, RunError, ValueError) as error:
         # The message outlives the rerun; the rounds so far are kept.
-        st.session_state["trouble"] = str(error)
+        st.session_state[keys.TROUBLE] = str(error)
         stop()
     if entry is not None and entry.run is not None:
         entry.trace = entry.run.trace()

@@ -16,6 +16,7 @@ import streamlit as st
 from specviz import traces
 from specviz.decoding.trace import Trace
 from specviz.recipe import Recipe, from_link
+from specviz.ui.state import keys
 
 Source = Literal["recorded", "live", "file"]
 RUN_PAGES = ("", "home", "rounds", "exactness")  # those that show a run
@@ -110,7 +111,7 @@ def show(entry: Entry, select: tuple[int, int] | None = None) -> None:
 def keep(entry: Entry) -> None:
     """Make `entry` one of this session's runs, without showing it."""
     _shelf().put(entry)
-    mine: list[str] = st.session_state.setdefault("mine", [])
+    mine: list[str] = st.session_state.setdefault(keys.MINE, [])
     if entry.name not in mine:
         mine.append(entry.name)
 
@@ -125,11 +126,11 @@ def carry_over(page: str) -> None:
         page: the page's own address; "" is the first one.
     """
     state = st.session_state
-    before, state["_page"] = state.get("_page"), page
+    before, state[keys.PAGE] = state.get(keys.PAGE), page
     if before not in (None, page) and not st.query_params:
-        own = dict(state.get("_addresses", {}).get(page, {}))
+        own = dict(state.get(keys.ADDRESSES, {}).get(page, {}))
         if page in RUN_PAGES:
-            shown, recipe = state.get("_carried", ({}, {}))
+            shown, recipe = state.get(keys.CARRIED, ({}, {}))
             if own.get("run") != shown.get("run"):
                 own = {name: value for name, value in own.items() if name not in OF_A_RUN}
             own |= shown
@@ -141,18 +142,18 @@ def carry_over(page: str) -> None:
 def _note() -> None:
     """Keep the address of the page that is shown, and of what it shows."""
     state, address = st.session_state, st.query_params.to_dict()
-    page = state.get("_page", "")
-    state.setdefault("_addresses", {})[page] = {k: v for k, v in address.items() if k not in OF_A_TOUR}
+    page = state.get(keys.PAGE, "")
+    state.setdefault(keys.ADDRESSES, {})[page] = {k: v for k, v in address.items() if k not in OF_A_TOUR}
     if page in RUN_PAGES:
         names = [f.name for f in fields(Recipe)]
         shown = {name: address[name] for name in ("run", "sel") if name in address}
-        _, recipe = state.get("_carried", ({}, {}))
-        state["_carried"] = shown, recipe | {name: state[name] for name in names if name in state}
+        _, recipe = state.get(keys.CARRIED, ({}, {}))
+        state[keys.CARRIED] = shown, recipe | {name: state[name] for name in names if name in state}
 
 
 def mine() -> list[Entry]:
     """The runs made or opened in this session that the server still has, oldest first."""
-    names: list[str] = st.session_state.setdefault("mine", [])
+    names: list[str] = st.session_state.setdefault(keys.MINE, [])
     return [entry for name in names if (entry := _shelf().get(name)) is not None]
 
 

@@ -9,12 +9,14 @@ from typing import Any
 
 import streamlit as st
 
+from specviz.ui.state import keys
+
 _MOUNT = st.components.v2.component(
     "specviz.browser_memory",
     js=(Path(__file__).parent / "memory.js").read_text(encoding="utf-8"),
 )
-_KEY = "browser-memory"
-_OURS = "learning-memory"
+_KEY = keys.BROWSER_MEMORY
+_OURS = keys.LEARNING_MEMORY
 
 
 def mount() -> None:
@@ -40,4 +42,4 @@ def remember(name: str, value: Any) -> None:
 
 
 def _changes() -> dict[str, Any]:
-    return st.session_state.setdefault(f"{_OURS}-changes", {})
+    return st.session_state.setdefault(keys.of(_OURS, keys.CHANGES), {})

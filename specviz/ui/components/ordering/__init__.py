@@ -8,6 +8,7 @@ from typing import Any
 import streamlit as st
 
 from specviz.lessons.ordering import Line
+from specviz.ui.state import keys
 
 _HERE = Path(__file__).parent
 _MOUNT = st.components.v2.component(
@@ -44,7 +45,7 @@ def ordering(
         marks: words on lines that are wrong, by key; the other lines are then marked as right.
         locked: nothing can be moved.
     """
-    memory = st.session_state.setdefault(f"{key}:memory", {"exercise": None, "order": None})
+    memory = st.session_state.setdefault(keys.of(key, keys.MEMORY), {"exercise": None, "order": None})
     if memory["exercise"] != exercise:
         memory.update(exercise=exercise, order=Order(tuple(line.key for line in lines), ()))
 

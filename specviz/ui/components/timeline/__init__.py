@@ -16,6 +16,7 @@ from specviz.decoding.trace import CacheStep, Position, Round, TokenText, Trace
 from specviz.reading.metrics import metrics
 from specviz.reading.prose import Notation
 from specviz.tokens import Piece, groups, pieces
+from specviz.ui.state import keys
 
 Selection = tuple[int, int]
 """Round number and position. 1 … K are the draft tokens, K + 1 is the corrected or bonus token."""
@@ -97,7 +98,7 @@ def timeline(
     A key can be used once a run, so a page that streams takes some steps before it calls this, and
     asks for a rerun at its end.
     """
-    memory: _Memory = st.session_state.setdefault(f"{key}:memory", _Memory())
+    memory: _Memory = st.session_state.setdefault(keys.of(key, keys.MEMORY), _Memory())
 
     def selection_changed() -> None:
         memory.known = _selection(st.session_state[key].get("selected"))
