@@ -91,6 +91,32 @@ def test_a_selected_place_is_shown_before_the_server_answers(app, open_page):
     page.wait_for_url("**/exactness?*sel=2.2*")
 
 
+def test_the_inspector_follows_the_playback_and_tells_no_more_than_its_stage(app, open_page):
+    page = open_page(f"{app}/?run=capital&sel=2.1")
+    page.get_by_text("Round 2 · position 1").first.wait_for(timeout=60_000)
+    page.wait_for_function("globalThis.specvizAhead?.places['2,2']")
+    told = page.locator(".st-key-inspector-told")
+    heading, badge, target = told.locator("h5"), told.locator(".badge"), told.locator(".bars .target").last
+    onward = page.get_by_role("button", name="One stage on")
+    onward.click()
+    onward.click()
+    told.get_by_text("Round 2 · position 2").wait_for()
+    assert not badge.is_visible() and not target.is_visible(), "the draft has proposed, nobody has judged"
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")  # the playback has been entered
+    told.get_by_text("Round 2 · position 1").wait_for()
+    assert not badge.is_visible() and target.is_visible(), "one pass has given p"
+    page.keyboard.press("r")
+    page.wait_for_function("() => /[?&]sel=2[.]/.test(location.search)")
+    assert badge.is_visible()
+    page.locator(".st-key-timeline").get_by_label("Speed of the playback").select_option("4")
+    page.locator(".st-key-timeline").get_by_role("button", name="Play").click()
+    told.get_by_text("Round 3 · position 1").wait_for()
+    page.keyboard.press("Escape")
+    page.wait_for_url("**sel=3.*")
+    assert heading.inner_text().startswith("Round 3") and badge.is_visible()
+
+
 def test_nothing_covered_is_known_ahead(app, open_page):
     page = open_page(f"{app}/?run=long&sel=1.1&lock=1")
     page.get_by_text("Round 1 is covered").wait_for(timeout=60_000)

@@ -7,6 +7,7 @@ import pytest
 from stories import HOSTILE, PROMPT, story
 
 from specviz.reading import prose
+from specviz.ui.components.script import script
 from specviz.ui.components.timeline import payload
 
 COMPONENTS = Path(__file__).parents[2] / "specviz" / "ui" / "components"
@@ -17,7 +18,7 @@ from stories import HOSTILE, cut_story, first, long_story, story
 from specviz.ui.components.timeline import timeline
 
 state, kind = st.session_state, st.query_params.get("kind", "story")
-state.setdefault("selection", None)
+state.setdefault("selection", (1, 1) if "pinned" in st.query_params else None)
 
 
 @st.cache_resource
@@ -359,6 +360,19 @@ def test_growing_follows_the_newest_unless_something_is_pinned(show):
     assert scroller.evaluate("e => e.scrollTop") == 0
 
 
+def test_a_live_run_is_followed_though_a_page_has_pinned_its_first_token(open_page, address):
+    page = open_page(f"{address}/?kind=live&pinned=1", height=900)
+    page.wait_for_selector(".timeline .cell.pinned")
+    wait_for_rows(page, 12)
+    rest = "e => e.scrollHeight - e.scrollTop - e.clientHeight"
+    assert page.locator(".scroller").evaluate(rest) < 20
+    assert page.locator(".text").evaluate(rest) < 20
+    last = page.locator(".row").last.bounding_box()
+    assert last["y"] + last["height"] <= 900, (
+        "the newest round is on the screen, not only at the end of a list"
+    )
+
+
 def test_ten_thousand_tokens_open_and_are_all_reachable(show):
     page = show("long")
     rows = page.locator(".row").count()
@@ -389,7 +403,7 @@ def test_rounds_without_a_draft_and_with_fewer_drafts(show):
     assert empty.locator(".cell").count() == 1
     assert "no draft" in empty.locator(".result").inner_text()
     outcome = page.locator(".row").evaluate_all(
-        "rows => rows.filter(r => r.row.cells).map(r => r.row.cells.at(-1).el.style.gridColumn)"
+        "rows => rows.map(r => r.querySelector('.cell.outcome')).filter(Boolean).map(c => c.style.gridColumn)"
     )
     assert len(set(outcome)) == 1, "the corrected or bonus token keeps its column, whatever K is"
 
@@ -444,7 +458,7 @@ def test_a_tap_pins(browser, address):
     page.wait_for_selector(".timeline .row")
     cell(page, 1, 2).tap()
     wait_selected(page, "(1, 2)")
-    page.get_by_role("button", name="let go").tap()
+    page.get_by_role("button", name="Unpin").tap()
     wait_selected(page, None)
     context.close()
 
@@ -459,10 +473,13 @@ def test_numbers_are_written_as_everywhere_else(open_page):
     page = open_page("about:blank")
     values = [0, 1, 0.5, 0.34, 0.098, 0.05, 0.0094, 0.00031, 6.1e-5, 1.234e-12, 0.996, 0.99996, 0.1, 0.075]
     pairs = [(0.12345, 0.12349), (0.5, 0.7), (0.99991, 0.9999), (1e-7, 1.01e-7), (0.001, 0.9)]
-    source = (COMPONENTS / "shared" / "words.js").read_text(encoding="utf-8")
+    source = script(COMPONENTS / "shared" / "numbers.js") + "\nexport { number, apart };"
     result = page.evaluate(
-        "([source, values, pairs]) => new Function(source + '; return [arguments[0].map((x) => number(x)),"
-        " arguments[1].map(([a, b]) => apart(a, b))]')(values, pairs)",
+        """async ([source, values, pairs]) => {
+          const made = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+          const { number, apart } = await import(made);
+          return [values.map((x) => number(x)), pairs.map(([a, b]) => apart(a, b))];
+        }""",
         [source, values, pairs],
     )
     assert result[0] == [prose.number(value) for value in values]

@@ -17,17 +17,16 @@ from specviz.reading.prose import Part
 from specviz.tokens import Show
 from specviz.ui.components.blocks.bands import Bands
 from specviz.ui.components.blocks.bars import Bars
+from specviz.ui.components.script import script
 
 _HERE = Path(__file__).parent
 _PARTS = ("bars", "bands", "blocks")
 _MOUNT = st.components.v2.component(
     "specviz.blocks",
     css="\n".join((_HERE / f"{name}.css").read_text(encoding="utf-8") for name in _PARTS),
-    js="\n".join((_HERE / f"{name}.js").read_text(encoding="utf-8") for name in ("../shared/dom", *_PARTS)),
+    js=script(_HERE / "blocks.js"),
 )
-_AHEAD = st.components.v2.component(
-    "specviz.ahead", js=(_HERE / "ahead.js").read_text(encoding="utf-8"), html="<i></i>"
-)
+_AHEAD = st.components.v2.component("specviz.ahead", js=script(_HERE / "ahead.js"), html="<i></i>")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 // Rows of boxes on a common scale, with marks, ticks and a legend. Text is data: textContent only.
 
+import { el } from "../shared/dom.js";
+
 function placed(name, x, span, text = "") {
   const made = el("span", name, {}, text);
   made.style.left = `${(100 * x) / span}%`;
@@ -33,7 +35,7 @@ function drawBand(data, span) {
   return band;
 }
 
-function drawBands(data) {
+export function drawBands(data) {
   const rows = data.rows.map((each) => drawBand(each, data.span));
   const entry = ([kind, name]) => el("span", "entry", {}, el("span", `swatch box ${kind}`), el("span", "", {}, name));
   if (data.legend) rows.push(el("div", "legend", {}, ...data.legend.map(entry)));

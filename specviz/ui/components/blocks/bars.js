@@ -1,5 +1,7 @@
 // Paired bars with their overlap, and bars aligned under them, as one SVG. Text is data: textContent only.
 
+import { button, el } from "../shared/dom.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 const LEFT = 40, LEGEND = 28, UPPER = 176, NAMES = 48, TITLE = 30, LOWER = 62; // pixels at a root font of 16
 const MARKED = new Set(["accepted", "rejected", "discarded", "corrected", "bonus"]);
@@ -72,7 +74,7 @@ function drawColumn(data, scale, column, x, width, lower, font) {
   return group;
 }
 
-function picture(data, scale, width, font, point) {
+function picture(data, scale, width, font, hover) {
   const bottom = LEGEND + UPPER, each = (width - LEFT) / data.columns.length;
   const height = bottom + NAMES + (data.residual_top === null ? 0 : TITLE + LOWER + 2);
   const svg = shape("svg", "", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": data.alt });
@@ -92,8 +94,8 @@ function picture(data, scale, width, font, point) {
     lower = marked && before && !lower;
     before = marked;
     const group = drawColumn(data, scale, column, LEFT + i * each, each, lower, font);
-    group.onpointerenter = () => point(group, column.hint);
-    group.onpointerleave = () => point(null);
+    group.onpointerenter = () => hover(group, column.hint);
+    group.onpointerleave = () => hover(null);
     svg.append(group);
   });
   if (data.residual_top !== null) svg.append(line(LEFT, width, height - 2), words("", 2, bottom + NAMES + 17, data.residual_title, "start"));
@@ -110,17 +112,23 @@ function chosenScale(scales) {
   return scales.find((each) => each.name === name) ?? scales[0];
 }
 
-function drawBars(data, host) {
+/** @type {WeakMap<Element, () => void>} */
+const pictures = new WeakMap();
+
+/** Draws a picture again for the room there is now. */
+export const redraw = (root) => pictures.get(root)();
+
+/** @param {{ width: number, unit: number, font: string }} room pixels across, root font size / 16, font family */
+export function drawBars(data, room) {
   const root = el("div", "bars"), hint = el("div", "hint", { "aria-hidden": "true", hidden: "" });
   let scale = chosenScale(data.scales);
   const tools = el("div", "tools");
   root.append(tools, hint);
-  root.redraw = () => {
-    const font = getComputedStyle(host).getPropertyValue("--st-font") || "sans-serif";
-    const svg = picture(data, scale, Math.max(240, host.width / host.unit), font, (group, lines) => point(root, hint, group, lines));
+  pictures.set(root, () => {
+    const svg = picture(data, scale, Math.max(240, room.width / room.unit), room.font, (group, lines) => point(root, hint, group, lines));
     root.querySelector("svg")?.remove();
     root.prepend(svg);
-  };
+  });
   const log = button("Log scale", "Logarithmic scale for the upper bars", () => {
     scale = data.scales.find((each) => each !== scale);
     try {
@@ -129,11 +137,11 @@ function drawBars(data, host) {
       // then it is forgotten
     }
     log.setAttribute("aria-pressed", scale.name === "log");
-    root.redraw();
+    redraw(root);
   });
   log.setAttribute("aria-pressed", scale.name === "log");
   tools.append(log, button("PNG", "Save this picture as a PNG", () => savePicture(root, data.file), "Save the bars as a PNG"));
-  root.redraw();
+  redraw(root);
   return root;
 }
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import streamlit as st
 
+from specviz.ui.components.script import script
 from specviz.ui.state import keys
 
 _MOUNT = st.components.v2.component(
     "specviz.browser_memory",
-    js=(Path(__file__).parent / "memory.js").read_text(encoding="utf-8"),
+    js=script(Path(__file__).parent / "memory.js"),
 )
 _KEY = keys.BROWSER_MEMORY
 _OURS = keys.LEARNING_MEMORY

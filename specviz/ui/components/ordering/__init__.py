@@ -8,13 +8,14 @@ from typing import Any
 import streamlit as st
 
 from specviz.lessons.ordering import Line
+from specviz.ui.components.script import script
 from specviz.ui.state import keys
 
 _HERE = Path(__file__).parent
 _MOUNT = st.components.v2.component(
     "specviz.ordering",
     css=(_HERE / "ordering.css").read_text(encoding="utf-8"),
-    js=(_HERE / "ordering.js").read_text(encoding="utf-8"),
+    js=script(_HERE / "ordering.js"),
 )
 
 

@@ -2,6 +2,8 @@
 // buttons. Lines below the border are left out. Elements are kept and moved, never made anew, so that the
 // focus stays where it is; a moved element is given the focus again, since moving takes it away.
 
+import { el } from "../shared/dom.js";
+
 const instances = new WeakMap();
 
 export default function ({ data, parentElement, setStateValue }) {
@@ -15,16 +17,10 @@ export default function ({ data, parentElement, setStateValue }) {
   };
 }
 
-function el(tag, className = "", attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  if (className) node.className = className;
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children);
-  return node;
-}
-
 class Ordering {
   constructor(parent) {
+    /** @type {(name: string, value: any) => void} */
+    this.send = () => {};
     this.lines = new Map(); // key -> element
     this.version = null;
     this.kept = el("ol", "kept", { "aria-label": "Your order" });

@@ -8,12 +8,13 @@ import streamlit as st
 
 from specviz.overlap import Leading, Measured
 from specviz.reading.prose import Notation, letters, number
+from specviz.ui.components.script import script
 
 _HERE = Path(__file__).parent
 _MOUNT = st.components.v2.component(
     "specviz.strips",
     css=(_HERE / "strips.css").read_text(encoding="utf-8"),
-    js=(_HERE / "strips.js").read_text(encoding="utf-8"),
+    js=script(_HERE / "strips.js"),
 )
 
 

@@ -16,6 +16,7 @@ from specviz.decoding.trace import CacheStep, Position, Round, TokenText, Trace
 from specviz.reading.metrics import metrics
 from specviz.reading.prose import Notation
 from specviz.tokens import Piece, groups, pieces
+from specviz.ui.components.script import script
 from specviz.ui.state import keys
 
 Selection = tuple[int, int]
@@ -25,17 +26,7 @@ _HERE = Path(__file__).parent
 _MOUNT = st.components.v2.component(
     "specviz.timeline",
     css=(_HERE / "timeline.css").read_text(encoding="utf-8"),
-    # One module: a component of an app that is not installed as a package has no files to import from.
-    js="\n".join(
-        (_HERE.parent / name).read_text(encoding="utf-8")
-        for name in (
-            "timeline/playback.js",
-            "shared/words.js",
-            "shared/dom.js",
-            "timeline/committed.js",
-            "timeline/timeline.js",
-        )
-    ),
+    js=script(_HERE / "timeline.js"),
 )
 
 

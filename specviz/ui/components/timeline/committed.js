@@ -1,10 +1,15 @@
 // The committed text, coloured by origin. A span is a group of tokens that only together are whole
 // characters; most groups are one token.
 
-class CommittedText {
+import { el, reveal } from "../shared/dom.js";
+import { drawPieces } from "../shared/tokens.js";
+
+export class CommittedText {
   constructor() {
     this.el = el("div", "text", { tabindex: "0", role: "group", "aria-label": "Committed text, coloured by origin" });
     this.caret = el("span", "caret", { "aria-hidden": "true" });
+    /** @type {WeakMap<Element, any>} */
+    this.spanOfElement = new WeakMap();
     this.spans = []; // { el, start, size, ends }: `size` tokens from `start` on; whether a line ends there
   }
 
@@ -58,7 +63,7 @@ class CommittedText {
       span.el = el("span", "", {}, drawPieces(pieces, true));
       if (owners.length) this.colour(span.el, owners.map(([round, i]) => (i < round.k ? "accepted" : round.outcome)));
     }
-    span.el.span = span;
+    this.spanOfElement.set(span.el, span);
     return span;
   }
 
@@ -92,8 +97,16 @@ class CommittedText {
     return n < round.committed && (isOutcome || n < round.accepted) ? this.spanOf[round.text + n] : undefined;
   }
 
-  /** The places [round number, position] of the tokens that made a span. */
-  placesOf({ start, size }) {
+  /** Marks a span, or none. */
+  mark(span) {
+    if (this.pinned) this.pinned.classList.remove("pinned");
+    this.pinned = span && span.el;
+    if (this.pinned) this.pinned.classList.add("pinned");
+  }
+
+  /** The places [round number, position] of the tokens that made the span of an element. */
+  placesOf(element) {
+    const { start, size } = this.spanOfElement.get(element);
     return this.owner.slice(start, start + size).filter(Boolean).map(([round, i]) => [round.number, i + 1]);
   }
 }

@@ -1,7 +1,7 @@
 // What a round looks like at every stage of its playback. Pure functions of the payload: no DOM, nothing
 // remembered, so that a stage can be reached from either side.
 
-const STATES = {
+export const STATES = {
   proposed: ["…", "proposed"],
   scored: ["…", "proposed"],
   accepted: ["✓", "accepted"],
@@ -11,13 +11,13 @@ const STATES = {
   bonus: ["+", "bonus"],
   covered: ["?", "covered"],
 };
-const BY_LETTER = { a: "accepted", r: "rejected", d: "discarded" };
+export const BY_LETTER = { a: "accepted", r: "rejected", d: "discarded" };
 
 /**
  * Columns to rounds. Of a round, `from` is its first row in `positions`, `text` its first token in the text,
  * `stages` its first stage and `count` the number of its stages.
  */
-function unpack(data, isCovered, notation) {
+export function unpack(data, isCovered, notation) {
   const { prompt, rounds: columns } = data, rounds = [];
   const letters = notation === "chen" ? ["q", "p"] : ["p", "q"];
   let from = 0, text = prompt.length, stages = 0;
@@ -36,7 +36,7 @@ function unpack(data, isCovered, notation) {
 }
 
 /** Two rounds with the same signature look the same. */
-function signature(model, round) {
+export function signature(model, round) {
   const { token, p, q, u } = model.positions;
   const rows = [];
   for (let j = round.from; j < round.from + round.k; j++) rows.push(model.tokens[token[j]], p[j], q[j], u[j]);
@@ -59,7 +59,7 @@ function stageOf(round, n) {
 }
 
 /** Where the n-th stage of the whole run lies. */
-function locate(model, n) {
+export function locate(model, n) {
   let low = 0, high = model.rounds.length - 1;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
@@ -70,14 +70,20 @@ function locate(model, n) {
   return { round, n: n - round.stages, stage: stageOf(round, n - round.stages) };
 }
 
-const SECONDS = { draft: 0.55, pass: 1.4, verdict: 0.9, outcome: 1.5, caches: 1.6 };
+/** The place [round number, position] that a stage is about. */
+export function placeAt(round, stage) {
+  if (stage.kind === "draft" || stage.kind === "verdict") return [round.number, stage.at + 1];
+  return [round.number, stage.kind === "pass" ? 1 : round.k + 1];
+}
+
+export const SECONDS = { draft: 0.55, pass: 1.4, verdict: 0.9, outcome: 1.5, caches: 1.6 };
 
 /**
  * What the cells of a round show, positions 1 … K and last the corrected or bonus token: "hidden",
  * "proposed" (drawn from q), "scored" (p is known too), "covered", or the final state. Without a stage the
  * round is over.
  */
-function cellViews(round, stage, covered) {
+export function cellViews(round, stage, covered) {
   const final = [...round.states].map((letter) => (covered ? "scored" : BY_LETTER[letter]));
   const outcome = covered ? "covered" : round.outcome;
   if (!stage || stage.kind === "outcome" || stage.kind === "caches") return [...final, outcome];
@@ -88,16 +94,16 @@ function cellViews(round, stage, covered) {
   }), "hidden"];
 }
 
-const isFinal = (view) => !["hidden", "proposed", "scored", "covered"].includes(view);
+export const isFinal = (view) => !["hidden", "proposed", "scored", "covered"].includes(view);
 
 /** Tokens of a round that the text shows at a stage. */
-function committedAt(round, stage) {
+export function committedAt(round, stage) {
   if (!stage || stage.kind === "caches" || stage.kind === "outcome") return round.committed;
   const seen = stage.kind === "verdict" ? Math.min(stage.at + 1, round.accepted) : 0;
   return Math.min(seen, round.committed);
 }
 
-const acceptProbability = (p, q) => (q > 0 ? Math.min(1, p / q) : 0);
+export const acceptProbability = (p, q) => (q > 0 ? Math.min(1, p / q) : 0);
 
 /** Verified, but behind the end of the text. */
-const isCut = (round, i) => (i < round.k ? i < round.accepted && i >= round.committed : round.committed <= round.accepted);
+export const isCut = (round, i) => (i < round.k ? i < round.accepted && i >= round.committed : round.committed <= round.accepted);

@@ -2,49 +2,16 @@
 // a token, a probability under the target or the draft, or a word to stress. Whoever draws them decides how.
 // p and q below are target and draft; what the reader sees are the letters of the chosen notation.
 
-const ENDS = { eos: "end of text", stop: "stop string", length: "length limit", context: "context full" };
+import { apart, count, ms, number, short } from "../shared/numbers.js";
+import { spoken } from "../shared/tokens.js";
+import { BY_LETTER, STATES, acceptProbability, isCut, isFinal } from "./playback.js";
 
-const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
-const ms = (x) => (x >= 9.95 ? x.toFixed(0) : x >= 0.095 ? x.toFixed(1) : "<0.1") + " ms";
-
-/** Two decimals in little room, never rounded to a certainty that is none. */
-function short(x) {
-  if (x === null) return "—";
-  if (x <= 0 || x >= 1) return x <= 0 ? "0" : "1";
-  if (x < 0.005) return "<.01";
-  return x >= 0.995 ? ">.99" : x.toFixed(2).slice(1);
-}
-
-/** A number for prose, written as specviz.reading.prose.number writes it. */
-function number(x, digits = 2) {
-  if (x === null) return "—";
-  if (x === 0) return "0";
-  if (x < 1e-4) {
-    const [mantissa, exponent] = x.toExponential(digits - 1).split("e");
-    return `${mantissa}×10⁻${[...exponent.slice(1)].map((ch) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[ch]).join("")}`;
-  }
-  let text = "";
-  for (let places = digits; places < 9; places++) {
-    text = x.toPrecision(places);
-    if (Number(text) !== 1 || x === 1) break;
-  }
-  return Number(text) === 1 ? "1" : text;
-}
-
-/** Two numbers with as many digits as it takes to tell them apart. */
-function apart(a, b) {
-  let texts = [];
-  for (let digits = 2; digits < 10; digits++) {
-    texts = [number(a, digits), number(b, digits)];
-    if (texts[0] !== texts[1]) break;
-  }
-  return texts;
-}
+export const ENDS = { eos: "end of text", stop: "stop string", length: "length limit", context: "context full" };
 
 // --- Tokens -------------------------------------------------------------------------------------------
 
 /** Why the token at index i of a finished round is what it is. */
-function verdict(model, round, i) {
+export function verdict(model, round, i) {
   const why = i === round.k ? outcomeSaid(model, round) : draftSaid(model, round, i);
   return isCut(round, i) ? [...why, ` It is verified, but not emitted: the text ended before it (${ENDS[round.finish] || "cut"}).`] : why;
 }
@@ -75,7 +42,7 @@ function outcomeSaid(model, round) {
 }
 
 /** What can be said about a token of a covered round. */
-function question(model, round, i) {
+export function question(model, round, i) {
   if (i === round.k) return ["Which token stands here, and where does it come from? Decide, then reveal the round."];
   const { token, p, q } = model.positions, j = round.from + i;
   return [{ token: token[j] }, " has ", { target: number(p[j]) }, " and ", { draft: number(q[j]) }, ". Is it kept? Decide, then reveal the round."];
@@ -83,7 +50,7 @@ function question(model, round, i) {
 
 // --- Stages -------------------------------------------------------------------------------------------
 
-function narrate(model, round, stage, covered) {
+export function narrate(model, round, stage, covered) {
   if (stage.kind === "draft") return proposed(model, round, stage.at);
   if (stage.kind === "pass") return scored(model, round, covered);
   if (stage.kind === "outcome") return outcomeSaid(model, round);
@@ -119,23 +86,8 @@ function cachesSaid(round) {
 
 // --- Names and numbers on and around a cell -------------------------------------------------------------
 
-/** A token in words, for a screen reader. */
-function spoken(pieces) {
-  const parts = [];
-  for (let i = 0; i < pieces.length; i += 2) {
-    const [kind, text] = [pieces[i], pieces[i + 1]];
-    if (kind === "space" && text.length === 1 && pieces[i + 2] === "text") continue; // as most words begin
-    if (["space", "newline", "tab"].includes(kind)) parts.push(text.length > 1 ? `${text.length} ${kind}s` : kind);
-    else if (kind === "byte") parts.push(`bytes ${text}`);
-    else parts.push(kind === "invisible" ? [...text].map(codePoint).join(" ") : text);
-  }
-  return parts.join(" ") || "empty";
-}
-
-const codePoint = (ch) => "U+" + ch.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
-
 /** “round 1, position 3, ‘which’, rejected: p 0.07, q 0.41, u 0.62”, as far as it is known in this view. */
-function cellName(model, round, i, view) {
+export function cellName(model, round, i, view) {
   const start = `round ${round.number}, position ${i + 1}, `;
   if (view === "covered") return start + "covered";
   if (view === "hidden") return start + "not there yet";
@@ -146,7 +98,7 @@ function cellName(model, round, i, view) {
 }
 
 /** The number in the corner of a cell. */
-function cornerOf(model, round, i, view) {
+export function cornerOf(model, round, i, view) {
   const [P, Q] = model.letters, { p, q } = model.positions, j = round.from + i;
   if (view === "covered") return "";
   if (i === round.k) return round.outcome === "bonus" || round.fromP ? `${P} ${short(round.p)}` : `share ${short(round.share)}`;
@@ -155,7 +107,7 @@ function cornerOf(model, round, i, view) {
 }
 
 /** Kind, name and value of the numbers that are known about a token in this view. */
-function figuresOf(model, round, i, view) {
+export function figuresOf(model, round, i, view) {
   const [P, Q] = model.letters, { p, q, u } = model.positions, j = round.from + i;
   if (view === "covered" || view === "hidden") return [];
   const all = i === round.k
