@@ -66,7 +66,7 @@ class Place:
         return "others" if token is None else shown(self.entry, token)
 
     def decides(self, fault: Fault) -> bool:
-        """Whether the fault's law can be told from what is known of this position."""
+        """Whether the fault's output can be told from what is known of this position."""
         if not fault.one_position:
             return False
         return self.full or fault.rejudge or fault.kind in ("bookkeeping", "wasteful")
@@ -256,7 +256,7 @@ def source(place: Place) -> None:
         icon=":material/open_in_full:",
         disabled=recipe is None,
         key=keys.USE_VOCABULARY,
-        help="Some faults look at every token, at other rows or at the logits: their laws need it.",
+        help="Some faults look at every token, at other rows or at the logits: what they give needs it.",
     )
 
 
