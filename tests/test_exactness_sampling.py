@@ -13,7 +13,6 @@ from specviz.exactness.chi_square import goodness_of_fit, merge, same_law
 from specviz.exactness.guide_table import InverseCdf
 from specviz.exactness.noise import honest_noise, mean_absolute_deviation
 from specviz.exactness.sampling import Draws, SamplingTest, draws_until_caught
-from specviz.exactness.sequential import draws_needed
 
 GOLDEN = Spot(np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.3, 0.5]))
 

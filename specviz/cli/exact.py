@@ -184,14 +184,15 @@ class _Report:
         if self.as_json:
             print(json.dumps(_plain({"ok": self.ok, **self.about, "checks": self.results}), allow_nan=False))
         else:
-            said = {
-                ok: [n.replace("_", " ") for n, r in self.results.items() if r["ok"] is ok]
-                for ok in (False, None)
-            }
-            passed = "all checks passed" + (
-                f", nothing to be said of: {', '.join(said[None])}" if said[None] else ""
-            )
-            print(passed if self.ok else f"failed: {', '.join(said[False])}", file=sys.stdout)
+            failed, undecided = self._named(False), self._named(None)
+            passed = "all checks passed" + (f", nothing to be said of: {undecided}" if undecided else "")
+            print(passed if self.ok else f"failed: {failed}", file=sys.stdout)
+
+    def _named(self, ok: bool | None) -> str:
+        """The checks that found this."""
+        return ", ".join(
+            name.replace("_", " ") for name, result in self.results.items() if result["ok"] is ok
+        )
 
 
 def _plain(value: Any) -> Any:

@@ -140,9 +140,9 @@ class EndToEndCheck:
         else:
             verdict = "agrees with" if self.agrees else "contradicts"
             text += (
-                f"the evidence against exactness is {self.evidence.words} (alarm at 1,000), which {verdict} the "
-                f"target's joint distribution. For this look alone: chi-square {self.test.statistic:,.1f} on "
-                f"{self.test.degrees} degrees, p-value {self.test.p_words}; against plain sampling p-value "
+                f"the evidence against exactness is {self.evidence.words} (alarm at 1,000), which {verdict} "
+                f"the target's joint distribution. For this look alone: chi-square {self.test.statistic:,.1f} "
+                f"on {self.test.degrees} degrees, p-value {self.test.p_words}; against plain sampling p-value "
                 f"{self.plain_test.p_words}."
             )
         if self.controls:

@@ -19,7 +19,7 @@ measured against one chi-square test at 1/1,000: as many to three times as many.
 """
 
 from dataclasses import dataclass
-from math import exp, inf, log
+from math import exp, log
 
 import numpy as np
 from scipy.special import gammaln, logsumexp

@@ -231,7 +231,7 @@ def _name(token: int | None, show: Show, others: int) -> str:
 
 
 def sequences(bars: Sequence, show: Callable[[tuple[int, ...]], str], faulty: bool) -> go.Figure:
-    """Shares of whole continuations as lying bars, with the exact joint distribution and the band of exact runs.
+    """Shares of whole continuations as lying bars, with their exact probability and the band of exact runs.
 
     Args:
         bars: with `tokens` (None for all others), `law`, `share`, `low`, `high`.
@@ -285,7 +285,8 @@ def describe_sequences(bars: Sequence, show: Callable[[tuple[int, ...]], str]) -
     inside = sum(b.low <= b.share <= b.high for b in named)
     return (
         f"The {len(named)} likeliest continuations; {inside} lie in the band of exact runs. The first, "
-        f"{show(first.tokens)}, has {number(first.share, 3)} of them; the target gives it {number(first.law, 3)}."
+        f"{show(first.tokens)}, has {number(first.share, 3)} of them; "
+        f"the target gives it {number(first.law, 3)}."
     )
 
 

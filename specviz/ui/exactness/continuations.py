@@ -1,4 +1,4 @@
-"""Check 4: whole continuations through drafter, caches, rule and cut, against the target's joint distribution."""
+"""Check 4: whole continuations through drafter, caches, rule and cut, against the target's distribution."""
 
 from threading import Lock
 from time import monotonic
@@ -211,8 +211,8 @@ def _result(check: EndToEndCheck, job: Continuations) -> None:
     )
     same = sum(control.same for control in check.controls)
     parts = [
-        f"evidence against exactness {check.evidence.words} (exact decoding passes 1,000 in at most 1 of 1,000 "
-        "series, however often one looks)",
+        f"evidence against exactness {check.evidence.words} (exact decoding passes 1,000 in at most 1 of "
+        "1,000 series, however often one looks)",
         f"for this look alone: chi-square {test.statistic:,.1f} on {test.degrees}, p-value {test.p_words}; "
         f"against as many plain samples p-value {check.plain_test.p_words}",
         f"{check.distinct:,} distinct, {check.seen_mass:.0%} of the target's mass",

@@ -76,8 +76,8 @@ def card(place: Place) -> None:
     with st.container(border=True, key=keys.CARD_FAULTS):
         badges.title("Fault gallery")
         st.caption(
-            "Choose a mistake: the picture and the checks show what becomes of the output. TV: how far it is from "
-            "p at this position, 0 to 1."
+            "Choose a mistake: the picture and the checks show what becomes of the output. TV: how far it is "
+            "from p at this position, 0 to 1."
         )
         with st.container(height=430, border=False, key=keys.FAULTS):
             _list(place, job)

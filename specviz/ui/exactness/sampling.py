@@ -167,7 +167,7 @@ def _controls(job: Drawing) -> None:
             key=keys.DRAW_ANEW,
             on_click=_anew,
             icon=":material/refresh:",
-            help="Throw these draws away and make others, from another seed.",
+            help="Other draws.",
         )
         st.markdown(f"**{job.total:,}** draws so far")
         if going:
@@ -187,8 +187,8 @@ def _anew() -> None:
 def _result(check: SamplingCheck, place: Place, name: str, top: float, faulty: bool) -> None:
     noise = check.noise
     st.caption(
-        f"Distance from p (TV): **{check.tv:.4f}**; chance alone gives {noise.mean:.4f} after this many draws "
-        f"({noise.low:.4f} to {noise.high:.4f})  \n"
+        f"Distance from p (TV): **{check.tv:.4f}**; chance alone gives {noise.mean:.4f} after this many "
+        f"draws ({noise.low:.4f} to {noise.high:.4f})  \n"
         f"{_evidence(check)}  \n{check.single_look}"
     )
     st.plotly_chart(
@@ -253,7 +253,7 @@ def _negative_control(place: Place, fault: Fault, check: SamplingCheck) -> None:
         many = "no number of draws shows it here" if goal is None else f"it takes about {goal:,} draws"
         st.warning(
             f"The negative control was **not caught**: after {check.draws:,} draws the check cannot tell "
-            f"this fault from an honest rule. To catch it 9 times out of 10 {many} "
+            f"this fault from the exact rule. To catch it 9 times out of 10 {many} "
             f"(its output is only {number(sums(place, fault).tv)} away from p).",
             icon=":material/visibility_off:",
         )

@@ -7,7 +7,6 @@ from specviz.ui.exactness import badges, caches, chosen_fault, continuations, ev
 from specviz.ui.exactness.arithmetic import sums
 from specviz.ui.exactness.place import Place, source
 
-
 SAMPLING: dict[str, badges.Verdict] = {
     "agrees": ("green", "✓ 2 sampling"),
     "contradicts": ("red", "✗ 2 sampling"),
