@@ -141,9 +141,9 @@ class EndToEndCheck:
             verdict = "agrees with" if self.agrees else "contradicts"
             text += (
                 f"the evidence against exactness is {self.evidence.words} (alarm at 1,000), which {verdict} "
-                f"the target's joint distribution. For this look alone: chi-square {self.test.statistic:,.1f} "
-                f"on {self.test.degrees} degrees, p-value {self.test.p_words}; against plain sampling p-value "
-                f"{self.plain_test.p_words}."
+                "the target's joint distribution. For this look alone: chi-square "
+                f"{self.test.statistic:,.1f} on {self.test.degrees} degrees, p-value {self.test.p_words}; "
+                f"against plain sampling p-value {self.plain_test.p_words}."
             )
         if self.controls:
             same = sum(control.same for control in self.controls)
