@@ -176,7 +176,7 @@ def test_a_control_that_is_not_caught_is_said_plainly_with_the_draws_it_takes():
     assert "9 times out of 10: " in shown  # the line on the size of a leak
 
 
-@pytest.mark.parametrize("recording, reason", [("equal", "p and q are equal here"), ("hot", "takes about")])
+@pytest.mark.parametrize("recording, reason", [("equal", "no number of draws would do"), ("hot", "takes about")])
 def test_where_nothing_can_be_said_the_page_says_so(recording, reason, monkeypatch):
     monkeypatch.setattr(sampling, "FIRST", 3)
     shown = texts(open_app(run=recording))
@@ -186,7 +186,7 @@ def test_where_nothing_can_be_said_the_page_says_so(recording, reason, monkeypat
 
 
 def test_a_control_that_is_caught_says_so():
-    app = open_app(run="capital", sel="6.1", fault="always-accept")
+    app = open_app(run="capital", fault="always-accept")
     assert "✓ caught, as it must be" in texts(app)
     assert "not caught" not in texts(app)
 
