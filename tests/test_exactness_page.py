@@ -176,7 +176,7 @@ def test_a_control_that_is_not_caught_is_said_plainly_with_the_draws_it_takes():
     assert "9 times out of 10: " in shown  # the line on the size of a leak
 
 
-@pytest.mark.parametrize("recording, reason", [("equal", "no number of draws would do"), ("hot", "takes about")])
+@pytest.mark.parametrize("recording, reason", [("equal", "no number of draws"), ("hot", "takes about")])
 def test_where_nothing_can_be_said_the_page_says_so(recording, reason, monkeypatch):
     monkeypatch.setattr(sampling, "FIRST", 3)
     shown = texts(open_app(run=recording))
