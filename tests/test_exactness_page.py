@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ from streamlit.testing.v1 import AppTest
 from specviz import traces
 from specviz.decoding.faults import FAULTS, Rule
 from specviz.decoding.faults.variations import correction_p
-from specviz.decoding.trace import Table
 from specviz.exactness import arithmetic as arithmetic_module
 from specviz.exactness.arithmetic import arithmetic
 from specviz.exactness.evidence import leak_test
@@ -329,19 +327,6 @@ def test_with_a_cache_fault_sampling_stays_green_and_the_caches_turn_red(live, n
     assert "✓ 2 sampling" in shown
     assert "✓ caught" not in shown
     assert "Two surfaces" in shown
-
-
-def test_a_file_may_lack_tables_and_texts():
-    trace = story(40)
-    empty = Table((), (), (), (), (), (), ())
-    first, *others = trace.rounds
-    bare = replace(first, positions=tuple(replace(p, table=empty) for p in first.positions))
-    for name, rounds in (("some", (bare, *others)), ("none", (bare,))):
-        entry = runs.Entry(name, name, "file", replace(trace, rounds=rounds, tokens={}))
-        runs._shelf().put(entry)
-        app = open_app(run=name, sel="1.1")
-        assert not app.exception
-        assert ("agrees with p" in texts(app)) == (name == "some")
 
 
 def test_the_evidence_goes_over_all_runs_of_this_browser(live):

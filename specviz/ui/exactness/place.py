@@ -73,9 +73,8 @@ class Place:
 
 
 def shown(entry: Entry, token: int) -> str:
-    """The text of a token; a file may lack it."""
-    known = entry.trace.tokens.get(token)
-    return f"#{token}" if known is None else visible(known)
+    """The text of a token."""
+    return visible(entry.trace.tokens[token])
 
 
 def candidates(entry: Entry) -> list[int]:
@@ -84,9 +83,8 @@ def candidates(entry: Entry) -> list[int]:
 
 
 def positions(round: Round) -> list[int]:
-    """The positions with a draft token; a file may lack tables."""
-    rows = enumerate(round.positions, 1)
-    return [number for number, row in rows if row.token is not None and row.token in row.table.ids]
+    """The positions with a draft token."""
+    return list(range(1, round.k + 1))
 
 
 def selected(entry: Entry) -> tuple[int, int] | None:
