@@ -94,6 +94,16 @@ def test_too_few_draws_neither_pass_nor_fail(capsys):
     assert "… sampling: After 3 draws" in text and "nothing to be said of: sampling" in text
 
 
+def test_greedy_runs_are_compared_with_plain_ones(capsys):
+    status, report = exact(capsys, "--temperature", "0", "--continuations", "0")
+    greedy = report["checks"]["greedy"]
+    assert status == 0 and greedy["ok"] and [c["k"] for c in greedy["values"]] == [1, 4, 8]
+    status, report = exact(
+        capsys, "--temperature", "0", "--continuations", "0", "--verifier", "always-accept"
+    )
+    assert status == 1 and not report["checks"]["greedy"]["ok"]
+
+
 def test_without_a_drafted_position_the_other_checks_remain(capsys):
     status, report = exact(capsys, "-k", "0")
     assert status == 0 and set(report["checks"]) == {"run", "end_to_end", "caches"}

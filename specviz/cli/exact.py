@@ -16,6 +16,7 @@ from specviz.exactness.arithmetic import arithmetic
 from specviz.exactness.cache_check import CacheCheck, check_caches
 from specviz.exactness.continuations import EndToEnd
 from specviz.exactness.evidence import leak_test
+from specviz.exactness.greedy import greedy_checks
 from specviz.exactness.recompute import recompute
 from specviz.exactness.sampling import SamplingTest
 
@@ -94,6 +95,12 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError(f"round {number} has {len(spots)} drafted positions, not {row}")
         report.about["position"] = {"round": number, "row": row}
         _at_position(report, spots[row - 1], fault, control, args.draws, args.seed)
+    if target_sampling.temperature == 0.0:
+        settings = {name: value for name, value in recipe.items() if name != "k"}
+        settings |= {"max_new_tokens": args.max_new_tokens, "stop": args.stop}
+        greedy = greedy_checks(pair, args.prompt, start=start, **settings)
+        said = " ".join(check.sentence for check in greedy)
+        report.add("greedy", all(c.ok for c in greedy), said, [asdict(check) for check in greedy])
     evidence = leak_test([trace])
     report.add("run", evidence.ok, evidence.sentence, {**asdict(evidence), "evidence": evidence.evidence})
     if args.continuations:
