@@ -180,7 +180,7 @@ def test_a_wrong_row_shows_at_the_end_of_the_context_too():
 
 def test_a_dtype_whose_rounding_is_unknown_is_refused(monkeypatch):
     monkeypatch.delitem(language_model.TOLERANCE, "float32")
-    with pytest.raises(LoadError, match="loaded as float32.*choose one of"):
+    with pytest.raises(LoadError, match="loaded as float32"):
         tiny_pair()
 
 
