@@ -15,6 +15,7 @@ committed  accepted tokens and the corrected or bonus one, after cutting at EOS,
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -308,3 +309,16 @@ class Trace:
         """The text of `ids`; bytes that form no character become U+FFFD, special tokens vanish."""
         parts = (self.tokens[i] for i in ids)
         return b"".join(t.data for t in parts if not t.special).decode("utf-8", errors="replace")
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file; gzipped when the name ends in .gz."""
+        from specviz.decoding import codec
+
+        codec.save(self, path)
+
+    @staticmethod
+    def load(path: str | Path) -> "Trace":
+        """Read one from a file; see `codec.load` for what it refuses."""
+        from specviz.decoding import codec
+
+        return codec.load(path)
