@@ -47,6 +47,10 @@ class Audit:
         setting: has to be the folder's own if the audit was begun.
         shard: (i, n): this process does every n-th prompt, from the i-th on; i from 1.
 
+    Attributes:
+        todo: prompts that are still to measure.
+        last: the row of `prompts` of the one measured last.
+
     Raises:
         AuditError: if the folder holds another audit.
     """
@@ -75,6 +79,7 @@ class Audit:
             self.about = begun
         else:
             _write(folder / "audit.json", json.dumps(self.about, indent=1).encode())
+        self.last: dict[str, Any] = {}
         self.todo = [p for p in self.mine if not part_path(folder, p.index).exists()]
 
     @property
@@ -118,6 +123,7 @@ class Audit:
             path = trace_path(self.folder, prompt.index)
             _write(path, gzip.compress(codec.dumps(trace), mtime=0))
         _write(part_path(self.folder, prompt.index), gzip.compress(tables.dumps(part), mtime=0))
+        self.last = {name: values[0] for name, values in part["tables"]["prompts"].items()}
         del self.todo[0]
         return prompt
 

@@ -15,11 +15,13 @@ class Walk:
         rounds: expected rounds (target passes).
         accepted: expected draft tokens kept.
         drafted: expected draft tokens made by a model.
+        copied: expected tokens that a lookup proposed.
     """
 
     rounds: float
     accepted: float
     drafted: float
+    copied: float = 0.0
 
 
 def kept(q: np.ndarray, p: np.ndarray) -> np.ndarray:
@@ -60,7 +62,7 @@ def walk(
     goes = None if go_on is None else go_on.tolist()
     starts = [0.0] * (n + 2)
     starts[0] = 1.0
-    rounds = accepted = drafted = 0.0
+    rounds = accepted = drafted = looked = 0.0
     for s in range(n):
         here = starts[s]
         if here == 0.0:
@@ -69,6 +71,7 @@ def walk(
         room = min(k, n - s - 1)
         if copied is not None and copies is not None and copied[s] > 0:
             length = min(int(copies[s]), room)
+            looked += here * min(int(copied[s]), room)
             accepted += here * length
             starts[s + length + 1] += here
             continue
@@ -85,7 +88,7 @@ def walk(
             length = i + 1
         drafted += here * asked
         starts[s + length + 1] += reached
-    return Walk(rounds, accepted, drafted)
+    return Walk(rounds, accepted, drafted, looked)
 
 
 def lookups(tokens: list[int], first: int, drafter, most: int = MOST_K) -> tuple[np.ndarray, np.ndarray]:
