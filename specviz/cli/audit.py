@@ -20,9 +20,9 @@ audit compare DIR DIR        what changed between two audits of the same prompts
 audit logs FILE              acceptance from the log of vLLM, llama.cpp or SGLang ("-" reads the input)
 audit columns                the tables' columns and units
 
-PROMPTS is .txt (a prompt a line) or .jsonl (prompt or messages; group, chat_template_kwargs; with "answer" the
-text is scored and nothing is generated). Exit status: 0, 1 after an error, {BELOW} below --min-mean-length,
-{NOT_EXACT} above --max-evidence, 130 when interrupted.
+PROMPTS is .txt (a prompt a line) or .jsonl (prompt or messages; group, chat_template_kwargs; with "answer"
+the text is scored and nothing is generated). Exit status: 0, 1 after an error, {BELOW} below
+--min-mean-length, {NOT_EXACT} above --max-evidence, 130 when interrupted.
 """
 
 
@@ -51,7 +51,7 @@ def add_parser(subparsers) -> None:
         "--draft-prompt",
         default="same",
         choices=["same", "plain", "chat", "own"],
-        help="what the draft reads as prompt: as the target, the plain text, the target's template, or its own",
+        help="the draft's prompt: as the target's, the plain text, the target's template, or its own",
     )
     parser.add_argument(
         "--second", default="", metavar="DRAFT", help="measure another drafter or model on the same texts"

@@ -5,8 +5,8 @@ DIR/parts/000012.json.gz    what was measured on prompt 12; its presence means t
 DIR/traces/000012.json.gz   the run, for the app; written before the part
 DIR/*.parquet           the tables of all parts, and summary.json, written at the end and after a merge
 
-Files appear whole: each is written beside its name and renamed. The draws of a prompt follow from its index, so
-that a prompt interrupted in the middle is simply made again, the same.
+Files appear whole: each is written beside its name and renamed. The draws of a prompt follow from its
+index, so that a prompt interrupted in the middle is simply made again, the same.
 """
 
 import gzip

@@ -112,7 +112,8 @@ CAUSES = (
     Cause(
         "controls",
         "the draft's sampling controls differ",
-        f"With the target's controls on the draft's own scores, at least {REPAIRED:.0%} of the missing overlap "
+        f"With the target's controls on the draft's own scores, at least {REPAIRED:.0%} of the "
+        "missing overlap "
         "(1 − β) would be there.",
         "Draft at temperature 0.2, target at 1: q is a spike where p is broad.",
         "the same temperature, top-k and top-p for both",
@@ -134,7 +135,8 @@ CAUSES = (
         "drift along the block",
         "Asked afresh after the committed text, the draft would have had at least "
         f"{REPAIRED:.0%} of the missing overlap: it knows better at the start of a block than this far in.",
-        "EAGLE on its own features: β .8 as the first of a block, .3 as the fourth. A small model always knows "
+        "EAGLE on its own features: β .8 as the first of a block, .3 as the fourth. A small model "
+        "always knows "
         "as much, unless its cache is wrong.",
         "a lower K; for a small model look at its cache",
         lambda r: r.repaired(r.beta_fresh),

@@ -24,7 +24,7 @@ def collect(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
     line: list[float] = []
     tokens: list[Emitted] = []
     caches: list[dict[str, Any]] = []
-    own = {"drafted": 0, "accepted": 0, "errors": []}
+    own: dict[str, Any] = {"drafted": 0, "accepted": 0, "errors": []}
     for part in parts:
         for p, q, root, sesqui in part["emitted"]:
             token = Emitted(p, q, root, sesqui)

@@ -76,7 +76,8 @@ class Comparison:
         if self.positions:
             lines.append(
                 f"Behind the same text, {self.positions:,} positions: β changed by {self.beta_change:+.3f} "
-                f"({self.beta_low:+.3f} to {self.beta_high:+.3f}) on average; better by more than {CHANGED:g} at "
+                f"({self.beta_low:+.3f} to {self.beta_high:+.3f}) on average; better by more than "
+                f"{CHANGED:g} at "
                 f"{self.better:,}, worse at {self.worse:,}."
             )
         for key, before, after in self.causes[:4]:
@@ -109,6 +110,7 @@ def compare(first: Report, second: Report) -> Comparison:
     )
     drawn = intervals(rows)
     changes = drawn[:, 2] / drawn[:, 3] - drawn[:, 0] / drawn[:, 1]
+    low, high = (float(v) for v in np.percentile(changes, [2.5, 97.5]))
     total = rows.sum(axis=0)
     before, after = 1 + total[0] / total[1], 1 + total[2] / total[3]
     positions = _positions(first, second)
@@ -123,7 +125,8 @@ def compare(first: Report, second: Report) -> Comparison:
         float(before),
         float(after),
         float(after - before),
-        *(float(v) for v in np.percentile(changes, [2.5, 97.5])),
+        low,
+        high,
         len(positions),
         sum(p.change > CHANGED for p in positions),
         sum(p.change < -CHANGED for p in positions),
@@ -137,14 +140,14 @@ def _positions(first: Report, second: Report) -> list[Position]:
     """Tokens behind the same text: up to where the two answers to a prompt part."""
     found = []
     frames = [
-        {prompt: frame for prompt, frame in report.frames["tokens"].sort_values("index").groupby("prompt")}
-        for report in (first, second)
+        dict(report.frames["tokens"].sort_values("index").groupby("prompt")) for report in (first, second)
     ]
     for prompt in frames[0].keys() & frames[1].keys():
         a, b = frames[0][prompt], frames[1][prompt]
         ours, theirs = a["token"].tolist(), b["token"].tolist()
         same = next(
-            (i for i, (x, y) in enumerate(zip(ours, theirs, strict=False)) if x != y), min(len(ours), len(theirs)) - 1
+            (i for i, (x, y) in enumerate(zip(ours, theirs, strict=False)) if x != y),
+            min(len(ours), len(theirs)) - 1,
         )
         values = zip(a["beta"][: same + 1], b["beta"][: same + 1], a["text"], strict=False)
         for index, (before, after, text) in enumerate(values):

@@ -1,4 +1,5 @@
-"""What a pass costs here, for the predicted speed-ups of an audit. Medians of a few passes on this machine."""
+"""What a pass costs here, for the predicted speed-ups of an audit. Medians of a few passes on this
+machine."""
 
 from dataclasses import asdict, dataclass
 from statistics import median
@@ -74,9 +75,9 @@ def measure(pair: Pair, drafter: str, second: Any = None) -> Costs:
         one = one or seconds
         verify.append(seconds / one)
     assert one is not None
-    others = [(pair, drafter), second]
-    found = [None if other is None else _draft_token(*other, tokens, context) for other in others]
-    draft, other = (None if seconds is None else seconds / one for seconds in found)
+    drafts = [_draft_token(pair, drafter, tokens, context)]
+    drafts.append(None if second is None else _draft_token(second[0], second[1], tokens, context))
+    draft, other = (None if s is None else s / one for s in drafts)
     return Costs(one, tuple(verify), draft, other)
 
 

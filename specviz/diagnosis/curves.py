@@ -1,5 +1,6 @@
 """Acceptance by position in a block, both definitions, and what the shape of the curve points to."""
 
+import itertools
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any
@@ -139,7 +140,7 @@ def shape(curve: Curve) -> Shape:
     rates = [rate for rate in curve.conditional if rate.count >= FEW]
     if len(rates) < 2:
         return Shape("few", "Too little to tell", _few(curve))
-    drops = [(a.value - b.value, i) for i, (a, b) in enumerate(zip(rates, rates[1:], strict=False), 2)]
+    drops = [(a.value - b.value, i) for i, (a, b) in enumerate(itertools.pairwise(rates), 2)]
     drop, at = max(drops)
     first, last = rates[0], rates[-1]
     shown = " ".join(_short(rate.value) for rate in rates)
@@ -155,7 +156,8 @@ def shape(curve: Curve) -> Shape:
         return Shape(
             "cliff",
             f"Cliff at {at}",
-            f"Conditional rates {shown}: position {at} falls off while the one before holds. A weak draft would "
+            f"Conditional rates {shown}: position {at} falls off while the one before holds. A weak "
+            "draft would "
             "be even. Known causes: a wrong position or cache entry of the draft from there on, an attention "
             "window, or heads trained for fewer positions.",
         )
@@ -171,7 +173,8 @@ def shape(curve: Curve) -> Shape:
         return Shape(
             "rise",
             "Rising",
-            f"Conditional rates {shown}: where the first is right the next ones tend to be, too. That is usual: "
+            f"Conditional rates {shown}: where the first is right the next ones tend to be, too. That "
+            "is usual: "
             "easy stretches of text come in runs. It favours a longer K there.",
         )
     level = sum(rate.value * rate.count for rate in rates) / sum(rate.count for rate in rates)
@@ -180,7 +183,8 @@ def shape(curve: Curve) -> Shape:
             "even",
             "Even and low",
             f"Conditional rates {shown}: the draft is weak everywhere, and equally so. That is what a weak "
-            "draft looks like, or one with other sampling controls; a fault of caches or positions would show "
+            "draft looks like, or one with other sampling controls; a fault of caches or positions "
+            "would show "
             "as a cliff.",
         )
     return Shape(

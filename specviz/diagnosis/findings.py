@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from specviz.diagnosis.setting import Setting
+from specviz.diagnosis.tables import LAW
 from specviz.diagnosis.walk import intervals
 from specviz.diagnosis.whatif import Option, Outcome, Texts
 
@@ -15,7 +16,7 @@ Sort = Literal["fault", "setting", "draft"]
 WORTH = 0.04  # of the present mean length: a change that brings less is not named first
 SELF = 0.98  # a draft that is the target is accepted at least this often; rounding may refuse a few
 BETTER = 0.05  # relative gap between what a fresh draft would give and what the run gave
-LATE = 8  # tokens of a text before a wrong cache can show
+TINY = 1e-12  # a smaller q counts as this much
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +43,10 @@ def findings(frames: dict[str, Any], setting: Setting, checks: dict[str, Any], t
     if not texts.texts:
         return []
     faults = [*_caches(checks), *_not_exact(checks), *_own_draft(checks), *_stale(frames, setting, texts)]
-    faults += _broken(frames, texts)
     worth = [f for f in _settings(frames, setting, texts) if f.gain is not None]
     worth.sort(key=lambda f: -(f.gain or 0.0))
+    if all(f.key != "prompt" for f in worth):  # behind another prompt any draft looks broken
+        faults += _broken(frames, setting)
     return [*faults, *worth, _weak(frames, texts, faults, worth)]
 
 
@@ -80,7 +82,8 @@ def _not_exact(checks: dict[str, Any]) -> list[Finding]:
             "fault",
             "The output does not follow the target",
             f"The evidence against exactness passed 20 at token {evidence['crossed_at']:,} of "
-            f"{evidence['tokens']:,}. Exact decoding does that in at most 1 of 20 audits. Acceptance figures of "
+            f"{evidence['tokens']:,}. Exact decoding does that in at most 1 of 20 audits. Acceptance "
+            "figures of "
             "a wrong rule say nothing about the draft: mend the rule first.",
         )
     ]
@@ -95,7 +98,8 @@ def _own_draft(checks: dict[str, Any]) -> list[Finding]:
             "self-draft",
             "fault",
             "Even the target as its own draft is rejected",
-            f"{own['accepted']} of {own['drafted']} tokens were kept where the target drafted for itself; all of "
+            f"{own['accepted']} of {own['drafted']} tokens were kept where the target drafted for "
+            "itself; all of "
             "them should be. The engine or its caches are at fault, not the draft.",
         )
     ]
@@ -105,7 +109,7 @@ def _stale(frames: dict[str, Any], setting: Setting, texts: Texts) -> list[Findi
     """A draft that knows more, asked afresh, than its run shows."""
     prompts = frames["prompts"]
     prompts = prompts[(prompts["rounds"] > 0) & (prompts["finish"] != "score")]
-    if setting.rule != "exact" and not len(prompts) or len(prompts) < 2:
+    if (setting.rule != "exact" and not len(prompts)) or len(prompts) < 2:
         return []
     order = frames["tokens"]["prompt"].drop_duplicates().sort_values().tolist()
     rows = [order.index(prompt) for prompt in prompts["prompt"] if prompt in order]
@@ -130,8 +134,8 @@ def _stale(frames: dict[str, Any], setting: Setting, texts: Texts) -> list[Findi
     ]
 
 
-def _broken(frames: dict[str, Any], texts: Texts) -> list[Finding]:
-    """A draft that predicts the texts worse than a table of token frequencies does."""
+def _broken(frames: dict[str, Any], setting: Setting) -> list[Finding]:
+    """A draft that predicts the texts worse, even at its best temperature, than a table of frequencies."""
     tokens = frames["tokens"]
     tokens = tokens[tokens["q_logprob"].notna() & ~tokens["lacking"]]
     if tokens["prompt"].nunique() < 2:
@@ -140,17 +144,22 @@ def _broken(frames: dict[str, Any], texts: Texts) -> list[Finding]:
     per_prompt = frames["tokens"].groupby("prompt")["token"].value_counts()
     sizes = frames["tokens"].groupby("prompt").size()
     everything, kinds = len(frames["tokens"]), len(counts)
-    sums = []
-    for prompt, part in tokens.groupby("prompt"):
-        own = per_prompt[prompt]
-        rest = everything - int(sizes[prompt])
+    table = []
+    for prompt, token in zip(tokens["prompt"], tokens["token"], strict=True):
         # Frequencies in the other prompts' texts, one added to each.
-        table = [log((counts[t] - own.get(t, 0) + 1) / (rest + kinds)) for t in part["token"]]
-        sums.append([float(part["q_logprob"].clip(lower=-50).sum()), sum(table), len(part)])
-    rows = np.array(sums)
+        seen = counts[token] - per_prompt[prompt].get(token, 0) + 1
+        table.append(log(seen / (everything - int(sizes[prompt]) + kinds)))
+    filtered = f"{LAW}draft|open|0" in tokens.columns
+    laws = [f"{LAW}draft|{'open ' if filtered else ''}t{t:g}|0" for t in setting.temperatures if t]
+    scores = [np.log(tokens[law].to_numpy(float).clip(TINY)) for law in laws if law in tokens.columns]
+    if not scores:
+        return []
+    best = max(scores, key=lambda row: row.mean())
+    given = tokens.assign(draft=best, table=table, one=1.0).groupby("prompt")[["draft", "table", "one"]].sum()
+    rows = given.to_numpy(float)
     drawn = intervals(rows)
     high = float(np.percentile((drawn[:, 0] - drawn[:, 1]) / drawn[:, 2], 97.5))
-    draft, table = rows[:, 0].sum() / rows[:, 2].sum(), rows[:, 1].sum() / rows[:, 2].sum()
+    draft, frequent = best.mean(), np.mean(table)
     if high >= 0.0:
         return []
     return [
@@ -158,10 +167,11 @@ def _broken(frames: dict[str, Any], texts: Texts) -> list[Finding]:
             "broken-weights",
             "fault",
             "The draft does not model this text at all",
-            f"It gives the committed tokens {draft:.1f} nats on average; a table of how often each token occurs in "
-            f"the other texts gives {table:.1f}. No trained model is that bad: weights in the wrong layers, missing "
-            "or renamed tensors, another tokenizer, or a broken conversion. Let the draft write on its own "
-            "and read it.",
+            f"At its best temperature it gives the committed tokens {draft:.1f} nats on average; a "
+            "table of how "
+            f"often each token occurs in the other texts gives {frequent:.1f}. No trained model is that bad: "
+            "weights in the wrong layers, missing or renamed tensors, another tokenizer, or a broken "
+            "conversion. Let the draft write on its own and read it.",
         )
     ]
 
@@ -184,7 +194,8 @@ def _settings(frames: dict[str, Any], setting: Setting, texts: Texts) -> list[Fi
                     "calibration",
                     "setting",
                     "The draft's confidence is off",
-                    f"{options['temperature'].title} would bring {outcome.mean:.2f} tokens a round instead of "
+                    f"{options['temperature'].title} would bring {outcome.mean:.2f} tokens a round "
+                    "instead of "
                     f"{now.mean:.2f}, and it costs nothing: the output keeps the target's distribution.",
                     outcome.gain,
                 )
@@ -206,7 +217,8 @@ def _prompt(option: Option, texts: Texts, now: Outcome) -> Finding | None:
         "prompt",
         "setting",
         "The draft reads another prompt than it should",
-        f"{option.title}: {outcome.mean:.2f} tokens a round instead of {now.mean:.2f}, on the same texts. Compare "
+        f"{option.title}: {outcome.mean:.2f} tokens a round instead of {now.mean:.2f}, on the same "
+        "texts. Compare "
         "the two prompts token by token, spaces at their ends included.",
         outcome.gain,
     )
@@ -243,7 +255,8 @@ def _vocabulary(frames: dict[str, Any], texts: Texts, now: Outcome) -> Finding |
         "vocabulary",
         "setting",
         "The draft cannot say these words",
-        f"{share:.0%} of the committed tokens are outside the draft's vocabulary or context. If it were as good "
+        f"{share:.0%} of the committed tokens are outside the draft's vocabulary or context. If it "
+        "were as good "
         f"there as elsewhere it would bring about {likely.mean:.2f} tokens a round instead of {now.mean:.2f} "
         f"(estimated; at most {bound.mean:.2f}).",
         likely.gain,
@@ -266,7 +279,8 @@ def _weak(
     else:
         title = "The draft is weak, and nothing is broken"
         text = (
-            f"{length}; the checks found no fault and no setting that would bring {WORTH:.0%} more. It takes a "
+            f"{length}; the checks found no fault and no setting that would bring {WORTH:.0%} more. "
+            "It takes a "
             "better draft: more training on such text, against the target's distributions, or a larger one."
         )
     return Finding("weak", "draft", title, text)

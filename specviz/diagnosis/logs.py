@@ -98,7 +98,9 @@ class Log:
             ("drafted", self.drafted, ",.0f"),
             ("rounds", self.rounds, ",.0f"),
         )
-        head.append(" · ".join(f"{name} {value:{form}}" for name, value, form in figures if value is not None))
+        head.append(
+            " · ".join(f"{name} {value:{form}}" for name, value, form in figures if value is not None)
+        )
         if self.shape is not None and self.curve is not None:
             head.append(f"{self.shape.title}. {self.shape.sentence}")
             head += [
@@ -138,6 +140,7 @@ def read(text: str, sglang: Definition = "", k: int | None = None) -> Log:
     unknown: list[tuple[int, str]] = []
     counters: dict[str, Any] = {}
     trace: tuple[float, ...] = ()
+    example: dict[str, float] = {}
     lines = text.splitlines()
     if len(lines) > MOST_LINES:
         notes.append(f"Only the first {MOST_LINES:,} of {len(lines):,} lines were read.")
@@ -146,6 +149,13 @@ def read(text: str, sglang: Definition = "", k: int | None = None) -> Log:
         if not line or line.startswith("# "):
             continue
         if _counter(line, counters):
+            continue
+        count = LLAMA_EXAMPLE.match(line)
+        if count is not None:
+            example[count.group(1)] = float(count.group(2))
+            if {"n_drafted", "n_accept"} <= example.keys():
+                pair = example.pop("n_drafted"), example.pop("n_accept")
+                readings.append(Reading("llama.cpp", "example program", None, *pair))
             continue
         per_position = ACC_PER_POS.search(line)
         found = next((made for read_line in LINES if (made := read_line(line)) is not None), None)
@@ -184,7 +194,9 @@ def _together(
 ) -> Log:
     ask = any(r.engine == "SGLang" and r.rate is not None for r in readings) and not sglang
     if any(r.total for r in readings) and any(not r.total for r in readings):
-        notes.append("Counters since the start and lines of intervals were given; the counters alone are summed.")
+        notes.append(
+            "Counters since the start and lines of intervals were given; the counters alone are summed."
+        )
         readings = [r for r in readings if r.total]
     counted = [r for r in readings if r.drafted is not None and r.accepted is not None]
     drafted = sum(r.drafted or 0.0 for r in counted) or None
@@ -199,7 +211,9 @@ def _together(
     lengths = [r.length for r in readings if r.length is not None]
     if length is None and lengths:
         length = sum(lengths) / len(lengths)
-        notes.append(f"Mean acceptance length: the plain mean of {len(lengths)} printed ones; rounds are not printed.")
+        notes.append(
+            f"Mean acceptance length: the plain mean of {len(lengths)} printed ones; rounds are not printed."
+        )
     rates = [r.rate for r in readings if r.rate is not None]
     if rate is None and rates:
         rate = sum(rates) / len(rates)
@@ -250,7 +264,8 @@ VLLM_FIELDS = {
     "system": re.compile(rf"System efficiency: {NUMBER}"),
 }
 VLLM_POSITIONS = re.compile(r"Per-position acceptance rate: ((?:[0-9.]+(?:, )?)+)")
-# Before version 1: "Speculative metrics: Draft acceptance rate: 0.7, System efficiency: …, Number of … tokens: n"
+# Before version 1: "Speculative metrics: Draft acceptance rate: 0.7, System efficiency: …, Number of …
+# tokens: n"
 VLLM_OLD = re.compile(r"Number of (accepted|draft|emitted) tokens(?: tokens)?: (\d+)")
 VLLM_OLD_RATE = re.compile(rf"Draft acceptance rate: {NUMBER}(?!%)")
 
@@ -274,12 +289,20 @@ def _vllm(line: str) -> Reading | None:
         rate = _number(found.get("rate"))
         reached = tuple(share * rounds for share in shares) if rounds else ()
         return Reading(
-            "vLLM", "log line", rounds, drafted, accepted, reached, (), length, None if rate is None else rate / 100
+            "vLLM",
+            "log line",
+            rounds,
+            drafted,
+            accepted,
+            reached,
+            (),
+            length,
+            None if rate is None else rate / 100,
         )
     if "Speculative metrics:" in line:
         counts = {name: float(value) for name, value in VLLM_OLD.findall(line)}
-        rate = VLLM_OLD_RATE.search(line)
-        if not counts and rate is None:
+        old = VLLM_OLD_RATE.search(line)
+        if not counts and old is None:
             return None
         return Reading(
             "vLLM",
@@ -287,21 +310,23 @@ def _vllm(line: str) -> Reading | None:
             None,
             counts.get("draft"),
             counts.get("accepted"),
-            rate=float(rate.group(1)) if rate else None,
+            rate=float(old.group(1)) if old else None,
             total=True,
         )
     return None
 
 
 def _whole(accepted: float, length: float, drafted: float, k: int) -> float:
-    """The rounds: drafted / K where every draft had full length and that agrees with the printed length, which
-    has two decimals; accepted / (length − 1) otherwise."""
+    """The rounds: drafted / K where every draft had full length and that agrees with the printed length,
+    which has two decimals; accepted / (length − 1) otherwise."""
     full = drafted / k
     return full if abs(1 + accepted / full - length) <= 0.006 else accepted / (length - 1)
 
 
 COUNTER = re.compile(r"^(vllm:spec_decode_[a-z_]+?)(?:_total)?(?:\{(.*)\})?\s+([0-9.eE+\-]+)(?:\s+\d+)?$")
-OTHER_METRIC = re.compile(r"^(?:vllm|sglang|llamacpp|python|process|http)[a-z_:]*(?:\{.*\})?\s+\S+(?:\s+\d+)?$")
+OTHER_METRIC = re.compile(
+    r"^(?:vllm|sglang|llamacpp|python|process|http)[a-z_:]*(?:\{.*\})?\s+\S+(?:\s+\d+)?$"
+)
 POSITION = re.compile(r'position="(\d+)"')
 
 
@@ -365,10 +390,10 @@ def _request(data: dict[str, Any]) -> Reading | None:
     rounds = _plain(data.get("num_spec_steps"))
     reached: tuple[float, ...] = ()
     tried: tuple[float, ...] = ()
-    steps, drafts = data.get("per_step_accepted"), data.get("per_step_drafted")
+    steps, drafts = _counts(data.get("per_step_accepted")), _counts(data.get("per_step_drafted"))
     histogram = _histogram(data.get("acceptance_histogram"))
     by_length = data.get("acceptance_histogram_by_draft_length")
-    if _counts(steps) and _counts(drafts) and len(steps) == len(drafts):
+    if steps and drafts and len(steps) == len(drafts):
         longest = min(MOST_POSITIONS, max(drafts, default=0))
         reached = tuple(float(sum(a >= i for a in steps)) for i in range(1, longest + 1))
         tried = tuple(float(sum(d >= i for d in drafts)) for i in range(1, longest + 1))
@@ -402,17 +427,21 @@ def _histogram(data: Any) -> dict[int, float]:
     }
 
 
-def _counts(data: Any) -> bool:
-    return isinstance(data, list) and bool(data) and all(type(v) is int and 0 <= v <= 10_000 for v in data)
+def _counts(data: Any) -> list[int]:
+    """A list of counts; empty for anything else."""
+    usable = isinstance(data, list) and all(type(v) is int and 0 <= v <= 10_000 for v in data)
+    return data if usable else []
 
 
 # llama.cpp
 
-LLAMA = re.compile(rf"draft acceptance(?: rate)?\s*=\s*{NUMBER}\s*\(\s*(\d+)\s+accepted\s*/\s*(\d+)\s+generated\s*\)")
+LLAMA = re.compile(
+    rf"draft acceptance(?: rate)?\s*=\s*{NUMBER}\s*\(\s*(\d+)\s+accepted\s*/\s*(\d+)\s+generated\s*\)"
+)
 LLAMA_LENGTH = re.compile(rf"mean len\s*=\s*{NUMBER}")
 LLAMA_STATISTICS = re.compile(r"statistics\s+\S+.*#gen tokens\s*=\s*(\d+),\s*#acc tokens\s*=\s*(\d+)")
 LLAMA_DRAFTS = re.compile(r"#gen drafts\s*=\s*(\d+)")
-LLAMA_EXAMPLE = re.compile(r"^(n_drafted|n_accept|n_predict)\s*=\s*(\d+)\s*$")
+LLAMA_EXAMPLE = re.compile(r"^(n_drafted|n_accept)\s*=\s*(\d+)\s*$")
 ACC_PER_POS = re.compile(r"acc per pos\s*=\s*\(([0-9.,\s]+)\)")
 
 
@@ -431,7 +460,12 @@ def _llama(line: str) -> Reading | None:
         drafted, accepted = (float(v) for v in statistics.groups())
         drafts = LLAMA_DRAFTS.search(line)
         return Reading(
-            "llama.cpp", "statistics", float(drafts.group(1)) if drafts else None, drafted, accepted, total=True
+            "llama.cpp",
+            "statistics",
+            float(drafts.group(1)) if drafts else None,
+            drafted,
+            accepted,
+            total=True,
         )
     return None
 

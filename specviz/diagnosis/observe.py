@@ -55,8 +55,7 @@ class OwnPrompt(WrappedDrafter):
         return self.inner.propose(self._own(prefix), k, randomness)
 
     def observe(self, committed: Sequence[int], target_features: Any) -> None:
-        if len(committed) > self.theirs:
-            self.inner.observe(self._own(committed), target_features)
+        self.inner.observe(self._own(committed), target_features)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +133,7 @@ def observe(bench: Bench, prompt: Prompt) -> tuple[dict[str, Any], Trace | None]
 
 def _leads(bench: Bench, prompt: Prompt, ids: list[int]) -> dict[str, list[int]]:
     """The prompt in every style that the draft might read and that differs from what the target reads."""
-    found = {}
+    found: dict[str, list[int]] = {}
     for style in STYLES:
         tokenizer = bench.draft_tokenizer if style == "own" else None
         if style == "own" and tokenizer is None:

@@ -6,7 +6,7 @@ from typing import Any
 from specviz.decoding.sampling import SamplingConfig
 
 STYLES = ("plain", "chat", "own")
-TEMPERATURES = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2)
+TEMPERATURES = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5, 2.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,8 @@ def text(report: Report, missing: int = 0) -> str:
         f"mean acceptance length {mean:.2f} ({low:.2f} to {high:.2f}) · draft acceptance rate {rate:.1%} · "
         f"α {_number(report.alpha)} · {_evidence(report)}",
         f"{totals['prompts']:,} prompts, {totals['rounds']:,} rounds, {totals['drafted']:,} drafted, "
-        f"{totals['accepted']:,} accepted, {totals['lost']:,} lost · drafter {setting.drafter} · K = {setting.k}",
+        f"{totals['accepted']:,} accepted, {totals['lost']:,} lost · drafter {setting.drafter} · K = "
+        f"{setting.k}",
     ]
     if report.scored:
         lines.append("the texts were served elsewhere: rounds are drawn along them, from their distribution")

@@ -26,8 +26,8 @@ class Plan:
         controls: name of the draft's controls: "now", "equal", "t0.8", "open", "open t0.8".
         k: draft tokens a round.
         lookup: ask prompt lookup first, the draft where nothing matches.
-        full: as if the draft could propose every token: "" (as it is), "bound" (and were always right where it
-            cannot now), "estimate" (as often right there as elsewhere).
+        full: as if the draft could propose every token: "" (as it is), "bound" (and were always right
+            where it cannot now), "estimate" (as often right there as elsewhere).
         stop: stop a block where the entropy of q is above this many nats; None never.
     """
 
@@ -125,7 +125,7 @@ class Texts:
 
     def _walk(self, text: dict[str, Any], plan: Plan) -> tuple[float, float, float, float]:
         q = text["laws"].get(f"{plan.source}|{plan.controls}")
-        if q is None or not np.isfinite(q).any() and self._always(plan):
+        if q is None or (not np.isfinite(q).any() and self._always(plan)):
             q = text["laws"][f"draft|{NOW}"]  # this prompt reads the same under that style
         keep = kept(q, text["p"])
         proposed = None if self._always(plan) else np.isfinite(q)
@@ -291,8 +291,8 @@ class Texts:
         return found
 
     def plan(self, options: Sequence[Option]) -> Plan:
-        """The present plan with some changes. Two that touch the same thing: filters off at the best temperature;
-        otherwise the last counts."""
+        """The present plan with some changes. Two that touch the same thing: filters off at the best
+        temperature; otherwise the last counts."""
         plan = self.now
         for option in options:
             changes = dict(option.changes)
@@ -334,7 +334,8 @@ class Texts:
         return max(scores, key=lambda k: scores[k])
 
     def best_stop(self) -> float | None:
-        """The entropy at which to stop a block for the highest predicted speed-up; None if it does not help."""
+        """The entropy at which to stop a block for the highest predicted speed-up; None if it does not
+        help."""
         if not self._always(self.now):
             return None
         speeds = {}

@@ -1,5 +1,5 @@
-"""Where it goes wrong: β and lost tokens by kind of token, place in the answer, context length, group; the worst
-prompts and the worst tokens."""
+"""Where it goes wrong: β and lost tokens by kind of token, place in the answer, context length, group; the
+worst prompts and the worst tokens."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -116,7 +116,8 @@ def sentence(found: list[Split]) -> str:
         worst, best = min(cells, key=lambda c: c.beta), max(cells, key=lambda c: c.beta)
         if worst.high < best.low and best.beta - worst.beta >= 0.05:
             said.append(
-                f"{split.title.lower()}: worst at {worst.name} (β {worst.beta:.2f}, {worst.lost:.0%} of the lost "
+                f"{split.title.lower()}: worst at {worst.name} (β {worst.beta:.2f}, {worst.lost:.0%} "
+                "of the lost "
                 f"tokens), best at {best.name} ({best.beta:.2f})"
             )
     if not said:
@@ -133,7 +134,8 @@ def falls_with_context(found: list[Split]) -> str:
     first, last = cells[0], cells[-1]
     if first.beta - last.beta >= 0.1 and last.high < first.low:
         return (
-            f"β falls with the context: {first.beta:.2f} at {first.name} tokens, {last.beta:.2f} at {last.name}. "
+            f"β falls with the context: {first.beta:.2f} at {first.name} tokens, {last.beta:.2f} at "
+            f"{last.name}. "
             "Known causes: the draft was trained on shorter texts, its rotary scaling differs, or its window "
             "is short."
         )
