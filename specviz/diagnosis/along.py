@@ -273,8 +273,8 @@ class _ProposedWalker(_Walker):
     """A drafter that is asked at every position what it would draft, and made to draft the text itself."""
 
     def __init__(self, source: Source, pair: Pair, tokens: Sequence[int], first: int, depth: int) -> None:
-        super().__init__(source, pair, tokens, first, depth)
         self.drafter = source.drafter
+        super().__init__(source, pair, tokens, first, depth)
         self.depth = depth
         self.wants_features = self.drafter.wants_features
         self.endless = self.drafter.kind.partition(":")[0] == "eagle"
@@ -294,11 +294,12 @@ class _ProposedWalker(_Walker):
         logprob = np.full(end - begin, np.nan)
         limit = self.drafter.context_length
         for i in range(begin, end):
-            told = None
-            if self.wants_features:
-                told, self.told = features[self.told : i - 1], i - 1
             block: list[tuple[Any, Any] | None] = [None] * self.depth
-            if limit is None or i <= limit:
+            # As in a run, the first block of a drafter on the target's features has none to start from.
+            if (limit is None or i <= limit) and not (self.wants_features and i == self.first):
+                told = None
+                if self.wants_features:
+                    told, self.told = features[self.told : i - 1], i - 1
                 self.drafter.observe(self.tokens[:i], told)
                 room = min(
                     self.depth, len(self.tokens) - i, limit - i + 1 if limit is not None else self.depth

@@ -140,7 +140,7 @@ def _positions(first: Report, second: Report) -> list[Position]:
     """Tokens behind the same text: up to where the two answers to a prompt part."""
     found = []
     frames = [
-        dict(report.frames["tokens"].sort_values("index").groupby("prompt")) for report in (first, second)
+        dict(list(report.frames["tokens"].sort_values("index").groupby("prompt"))) for report in (first, second)
     ]
     for prompt in frames[0].keys() & frames[1].keys():
         a, b = frames[0][prompt], frames[1][prompt]

@@ -14,6 +14,7 @@ from specviz.diagnosis.walk import MOST_K, intervals, kept, walk
 
 Label = Literal["exact", "approximate", "bound"]
 ALIKE = (0.01, 0.05, 0.2, 0.5, 0.8)  # p(x) between which tokens count as alike
+LEAST = 0.5  # drafts a round: a stop that leaves less is no drafting
 STOPS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0)  # nats of q's entropy above which a block stops
 
 
@@ -340,10 +341,12 @@ class Texts:
             return None
         speeds = {}
         for stop in (None, *STOPS):
-            speed = self._speed(self.now, self.sums(replace(self.now, stop=stop)).sum(axis=0)[None])
+            sums = self.sums(replace(self.now, stop=stop)).sum(axis=0)[None]
+            speed = self._speed(self.now, sums)
             if speed is None:
                 return None
-            speeds[stop] = float(speed[0])
+            if sums[0, 2] >= LEAST * sums[0, 0]:
+                speeds[stop] = float(speed[0])
         return max(speeds, key=lambda stop: speeds[stop])
 
 
