@@ -347,7 +347,7 @@ class Texts:
                 return None
             if sums[0, 2] >= LEAST * sums[0, 0]:
                 speeds[stop] = float(speed[0])
-        return max(speeds, key=lambda stop: speeds[stop])
+        return max(speeds, key=lambda stop: speeds[stop], default=None)
 
 
 STYLE_TITLES = {
