@@ -139,9 +139,8 @@ def compare(first: Report, second: Report) -> Comparison:
 def _positions(first: Report, second: Report) -> list[Position]:
     """Tokens behind the same text: up to where the two answers to a prompt part."""
     found = []
-    frames = [
-        dict(list(report.frames["tokens"].sort_values("index").groupby("prompt"))) for report in (first, second)
-    ]
+    ordered = [report.frames["tokens"].sort_values("index") for report in (first, second)]
+    frames = [dict(list(tokens.groupby("prompt"))) for tokens in ordered]
     for prompt in frames[0].keys() & frames[1].keys():
         a, b = frames[0][prompt], frames[1][prompt]
         ours, theirs = a["token"].tolist(), b["token"].tolist()
