@@ -19,6 +19,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
 lessons.progress()
 
 st.header(f"{lesson.number}. {lesson.title}", anchor=False)
+lessons.aims(lesson)
 if lessons.predict(lesson.predict, lesson.key):
     lessons.body(lesson, level)
     lessons.next_button(lesson)

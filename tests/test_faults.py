@@ -398,7 +398,7 @@ def test_every_fault_says_what_it_is():
         assert all(link.startswith("https://") for link in fault.links)
     assert FAULTS["always-accept"].links == ()
     assert FAULTS["lenience=0.5"].links == ("https://arxiv.org/abs/2211.17192",)
-    assert FAULTS["row-shifted"].links == ("https://github.com/ohdearquant/lattice/issues/243",)
+    assert FAULTS["row-shifted"].links == ("https://github.com/mlx-node/mlx-node/issues/11",)
 
 
 @pytest.mark.parametrize("name", FAULTS)

@@ -49,11 +49,11 @@ class Proof:
 
 
 GREEDY = (
-    "At temperature 0 both distributions are one-hot: a draft token is kept exactly if it is the target's "
-    "favourite, and the correction is that favourite. The text then equals the target's greedy text token by "
-    "token. This is a weaker claim, about one text and not about a distribution, and it rests on the target "
-    "computing the same logits for a block as token by token: in low precision a near-tie may fall either "
-    "way."
+    "At temperature 0 the target's distribution is one-hot: a draft token is kept exactly if it is the "
+    "target's favourite, and the correction is that favourite. The text then equals the target's greedy text "
+    "token by token. This is a weaker claim, about one text and not about a distribution, and it rests on "
+    "the target computing the same logits for a block as token by token: in low precision a near-tie may "
+    "fall either way."
 )
 
 

@@ -54,7 +54,7 @@ def fields(card: Card) -> list[str]:
         _html(card.expert),
         _html(card.listens_for),
         _list(flags),
-        _list(card.follow_ups),
+        _list([f"*{f.question}* {f.answer}" for f in card.follow_ups]),
         _list(card.bullets),
     ]
 

@@ -1,27 +1,37 @@
 """Every number that a text mentions by name. Texts say «name» and get the figure computed here."""
 
 import re
+import tomllib
 from collections.abc import Callable
 from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import chi2, ncx2
 
 from specviz.lessons import cost, laws
+from specviz.lessons.cost import H100, LLAMA_8B
 
 # The worked example of all lessons and tests: three tokens, opposed opinions.
 P = np.array([0.5, 0.3, 0.2])
 Q = np.array([0.2, 0.3, 0.5])
 
-# NVIDIA's data sheet for the H100 SXM: dense bfloat16 operations and bytes a second.
-H100_OPERATIONS, H100_BYTES = 989e12, 3.35e12
+# How often a bfloat16 uniform of torch 2.13 is exactly 0 on a CPU, one in so many; a test draws them.
+BF16_ZERO = 512
 
 PLACEHOLDER = re.compile("«([a-z0-9_]+)»")
 
 
 def listed(values) -> str:
     return "(" + ", ".join(f"{value:.4g}" for value in values) + ")"
+
+
+@lru_cache(maxsize=1)
+def measured() -> dict[str, Any]:
+    """What was measured on one machine: passes by rows, throughputs, with machine and date."""
+    return tomllib.loads((Path(__file__).parent / "measured.toml").read_text(encoding="utf-8"))
 
 
 def draws_needed(law: np.ndarray, p: np.ndarray, power: float = 0.9, level: float = 0.05) -> float:
@@ -39,8 +49,9 @@ def facts() -> dict[str, str]:
     from_p = laws.output_law(P, Q, correction=P)
     softmaxed = laws.output_law(P, Q, correction=laws.softmax_of_residual(P, Q))
     one_hot = laws.one_hot_of_largest(Q)
+    tree = laws.in_turn(P, Q, 2)
     tokens = {f"tokens_{k}": f"{cost.expected_tokens(0.7, k):.2f}" for k in (1, 2, 4, 8, 16)}
-    ridge = H100_OPERATIONS / H100_BYTES
+    ridge = H100.operations / H100.bandwidth
     return {
         "p": listed(P),
         "q": listed(Q),
@@ -84,8 +95,41 @@ def facts() -> dict[str, str]:
         "mix_drafted": f"{cost.expected_tokens(1 / 2, 4):.2f}",
         "draws_from_p": f"{draws_needed(from_p, P):.0f}",
         "draws_small": f"{round(draws_needed(P + (from_p - P) * 0.01 / laws.tv(from_p, P), P), -3):,.0f}",
+        "bf16_zero": str(BF16_ZERO),
+        "row_megabytes": f"{5 * 128_256 * 4 / 1e6:.1f}",
+        "best_k_real": f"{cost.best_k_real(0.7, 0.05):.2f}",
+        "tokens_5_4": f"{cost.expected_tokens(0.5, 4):.2f}",
+        "kv_kilobytes": f"{LLAMA_8B.cache_bytes / 1024:.0f}",
+        "tree_two": f"{sum(tree):.2f}",
+        "tree_top2": f"{laws.chosen(P, Q, 2):.1f}",
+        **_roofline_facts(),
+        **_measured_facts(),
         **tokens,
     }
+
+
+def _roofline_facts() -> dict[str, str]:
+    """The example of the lesson on batch and context: 128 requests, five rows."""
+    found = {}
+    for name, context in (("0", 0), ("2k", 2048)):
+        step = cost.roofline(LLAMA_8B, H100, 128, context, 1)
+        found[f"roof_{name}_ms"] = f"{1000 * step.seconds:.1f}"
+        found[f"roof_{name}_v"] = f"{cost.roofline_v(LLAMA_8B, H100, 128, context, 5):.2f}"
+    return found
+
+
+def _measured_facts() -> dict[str, str]:
+    m = measured()
+    found = {"m_machine": m["machine"], "m_date": f"{m['date']:%-d %B %Y}"}
+    for dtype, short in (("float32", "f32"), ("bfloat16", "bf16")):
+        found[f"m_one_{short}"] = str(m[dtype]["one_row_ms"])
+        for rows, value in zip(m["rows"], m[dtype]["passes"], strict=True):
+            found[f"m_v{rows}_{short}"] = f"{value:.2f}"
+        eagle = next(t for t in m["throughput"] if "EAGLE" in t["engine"])
+        found[f"m_eagle_{short}"] = f"{eagle[dtype][0]:.2f}"
+    for rows, value in zip(m["rows"], m["float32"]["linear_layers"], strict=True):
+        found[f"m_l{rows}_f32"] = f"{value:.2f}"
+    return found
 
 
 def fill(text: str, known: Callable[[], dict[str, str]] = facts) -> str:

@@ -73,3 +73,23 @@ def top_k(law: np.ndarray, k: int) -> np.ndarray:
     """The k largest entries, scaled to sum to 1; entries equal to the k-th are kept as well."""
     kept = np.where(law >= np.sort(law)[-k], law, 0.0)
     return kept / kept.sum()
+
+
+def in_turn(p: np.ndarray, q: np.ndarray, candidates: int) -> list[float]:
+    """The probability that the first, second, … of several candidates drawn from q is the one accepted.
+
+    They are judged one after the other, each against the same q; after each refusal p is replaced by the
+    normalised residual (SpecInfer, EAGLE).
+    """
+    found, left, p = [], 1.0, np.asarray(p, dtype=np.float64)
+    for _ in range(candidates):
+        beta = overlap(p, q)
+        found.append(left * beta)
+        left *= 1.0 - beta
+        p = residual_law(p, q)
+    return found
+
+
+def chosen(p: np.ndarray, q: np.ndarray, candidates: int) -> float:
+    """The probability that one of the leading tokens of q is accepted, if they are chosen and not drawn."""
+    return float(np.asarray(p)[np.argsort(-np.asarray(q), kind="stable")[:candidates]].sum())

@@ -2,6 +2,7 @@
 
 import tomllib
 from dataclasses import dataclass
+from datetime import date
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -31,22 +32,71 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
+class Reference:
+    """Something that was opened before it was cited.
+
+    Attributes:
+        key: short name by which the lessons cite it.
+        where: where to find it.
+        shows: what it shows, in a line.
+        kind: "paper", "thread", "code", "docs", or "here" for a check of ours. Papers and our own checks
+            do not age; what engines do does.
+        read: the day it was last opened; None for our own.
+        version: version or commit of the project as it was read, "" where that means nothing.
+    """
+
+    key: str
+    where: str
+    shows: str
+    kind: str
+    read: date | None = None
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
-    """Where a claim comes from: what it proves, and where to find it (arXiv id, project, or a page here)."""
+    """A claim of a lesson, and the reference that it comes from."""
 
     what: str
-    where: str
+    reference: Reference
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A few lines of Python that run as they stand, and what they print."""
+
+    code: str
+    prints: str
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """One topic. `texts` has one text a reading level, "learner" and "engineer"."""
+    """One topic.
+
+    Attributes:
+        number, key, title: place in the order, stable name, title.
+        minutes: what a lecturer should plan for it.
+        objectives: what a student can do afterwards, each completing "you can …".
+        predict: the question that is asked before anything is told.
+        texts: one text a reading level, "learner" and "engineer".
+        pictures: names in `pictures.PICTURES`.
+        pseudocode: the procedure as an engineer would sketch it, or "".
+        cell: the same, to run; or None.
+        takeaway: one or two sentences to remember.
+        sources: what is claimed, and from where.
+        questions: to check oneself, at least two.
+    """
 
     number: int
     key: str
     title: str
+    minutes: int
+    objectives: tuple[str, ...]
     predict: Choice
     texts: dict[str, str]
+    pictures: tuple[str, ...]
+    pseudocode: str
+    cell: Cell | None
     takeaway: str
     sources: tuple[Source, ...]
     questions: tuple[Choice, ...]
@@ -61,6 +111,14 @@ class RedFlag:
 
 
 @dataclass(frozen=True, slots=True)
+class FollowUp:
+    """What an interviewer asks next, and what a good answer says."""
+
+    question: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
     """An interview question.
 
@@ -71,7 +129,7 @@ class Card:
         question: as the interviewer puts it.
         short, solid, expert: answers at three levels, each complete in itself.
         listens_for: what tells the interviewer that the candidate understands.
-        follow_ups: what is asked next.
+        follow_ups: what is asked next, with an answer in a line or two.
         red_flags: wrong answers.
         bullets: what to say in a minute.
     """
@@ -84,14 +142,14 @@ class Card:
     solid: str
     expert: str
     listens_for: str
-    follow_ups: tuple[str, ...]
+    follow_ups: tuple[FollowUp, ...]
     red_flags: tuple[RedFlag, ...]
     bullets: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """How a project does it: columns of the table in the last lesson."""
+    """How a project does it, as its own source said on the day it was read."""
 
     name: str
     drafters: str
@@ -99,6 +157,8 @@ class Engine:
     exact: str
     metrics: str
     source: str
+    version: str
+    read: date
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +201,30 @@ def cards() -> tuple[Card, ...]:
         Card(
             **{
                 **card,
-                "follow_ups": tuple(card["follow_ups"]),
+                "follow_ups": tuple(FollowUp(*pair) for pair in card["follow_ups"]),
                 "bullets": tuple(card["bullets"]),
                 "red_flags": tuple(RedFlag(*pair) for pair in card["red_flags"]),
             }
         )
         for card in data
     )
+
+
+@lru_cache(maxsize=1)
+def references() -> dict[str, Reference]:
+    """Everything that is cited, by key."""
+    return {key: Reference(key, **entry) for key, entry in sorted(_read(HERE / "references.toml").items())}
+
+
+def ageing(today: date, days: int) -> list[tuple[str, str, date]]:
+    """Facts about other projects last read more than `days` ago: (name, where, day read), oldest first."""
+    moving = [
+        (r.key, r.where, r.read)
+        for r in references().values()
+        if r.kind in ("thread", "code", "docs") and r.read is not None
+    ]
+    moving += [(e.name, e.source, e.read) for e in engines()]
+    return sorted((f for f in moving if (today - f[2]).days > days), key=lambda f: (f[2], f[0]))
 
 
 @lru_cache(maxsize=1)
@@ -168,10 +245,15 @@ def _lesson(path: Path) -> Lesson:
         number=int(path.stem.split("-")[0]),
         key=path.stem.split("-", 1)[1],
         title=data["title"],
+        minutes=data["minutes"],
+        objectives=tuple(data["objectives"]),
         predict=_choice(data["predict"]),
         texts={level: data[level] for level in ("learner", "engineer")},
+        pictures=tuple(data.get("pictures", ())),
+        pseudocode=data.get("pseudocode", ""),
+        cell=Cell(data["cell"]["code"], data["cell"]["prints"]) if "cell" in data else None,
         takeaway=data["takeaway"],
-        sources=tuple(Source(*pair) for pair in data["sources"]),
+        sources=tuple(Source(what, references()[key]) for what, key in data["sources"]),
         questions=tuple(_choice(entry) for entry in data["questions"]),
     )
 

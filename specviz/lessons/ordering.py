@@ -15,7 +15,7 @@ STEPS = ("propose", "score", "judge", "added", "commit")
 TEXTS = {
     "propose": "The draft writes K tokens, one after the other, and records q for each",
     "score": "The target reads them all in one pass: K + 1 rows of p",
-    "judge": "From left to right: keep a token if u < p/q, stop at the first refusal",
+    "judge": "From left to right: keep a token if u < p/q, stop at the first rejection",
     "added": "Draw one token: the correction from max(0, p − q), or the bonus from the last row",
     "commit": "Commit the kept tokens and the added one, cut both caches, start over",
 }
@@ -27,23 +27,25 @@ DISTRACTORS = {
     ),
     "resample-first": (
         "Resample every draft token from the target before verifying",
-        "Then nothing of the draft is left to verify. A token is replaced only after it was refused.",
+        "Then nothing of the draft is left to verify. A token is replaced only after it has been rejected.",
     ),
     "correct-from-draft": (
-        "After a refusal, let the draft propose a replacement",
-        "The correction comes from the residual max(0, p − q). From q the output would lean to the draft.",
+        "After a rejection, let the draft propose a replacement",
+        "The correction comes from the residual max(0, p − q). Drawn from q, the output would lean towards "
+        "the draft.",
     ),
     "judge-the-rest": (
-        "After a refusal, go on judging the tokens behind it",
-        "Their p and q assume the refused token. The round ends at the first refusal.",
+        "After a rejection, go on judging the tokens that follow",
+        "Their p and q were computed as if the rejected token stood. The round ends at the first rejection.",
     ),
     "keep-caches": (
-        "Leave the refused tokens in the caches, they do no harm",
-        "The models would attend to words that are not in the text. Both caches are cut.",
+        "Leave the rejected tokens visible in both caches: they do no harm",
+        "The models would attend to words that are not in the text. Entries may stay in memory, to be "
+        "overwritten, but nothing may see them: both caches are cut, or their lengths are set back.",
     ),
     "compare-argmax": (
         "Keep a token only if it is the target's most likely one",
-        "That is the rule at temperature 0. When sampling it changes the law.",
+        "That is the rule at temperature 0. When sampling, it changes the distribution of the output.",
     ),
 }
 
@@ -52,14 +54,14 @@ REASONS = {
     ("propose", "score"): "Row i of the target depends on the draft tokens before i: they must exist first.",
     ("propose", "judge"): "There is nothing to judge before the draft has drawn tokens and recorded q.",
     ("propose", "added"): "Correction or bonus? That depends on what becomes of the draft tokens.",
-    ("propose", "commit"): "A round commits what it drafted and kept; the next draft follows the cut.",
+    ("propose", "commit"): "A round commits what it drafted and kept; the next draft starts after the cut.",
     ("score", "judge"): "Each verdict compares p with q, and p is known only after the target's pass.",
     ("score", "added"): "The residual and the bonus row are both made of the target's rows.",
     (
         "score",
         "commit",
     ): "Tokens are kept by comparing with p, and the pass fills the cache that is cut.",
-    ("judge", "added"): "Which row to draw from is known only after the first refusal, or after all K.",
+    ("judge", "added"): "Which row to draw from is known only after the first rejection, or after all K.",
     ("judge", "commit"): "How far the text grows and what is cut from the caches is decided by the judging.",
     ("added", "commit"): "The added token is part of what is committed: every round adds at least this one.",
 }
@@ -147,7 +149,7 @@ def from_round(round: Round, show: Callable[[int], str]) -> tuple[Line, ...]:
     for i, row in enumerate(round.positions[: round.k]):
         if row.state == "discarded" or row.token is None or row.p is None or not row.q:
             continue
-        verdict = "keep" if row.state == "accepted" else "refuse"
+        verdict = "keep" if row.state == "accepted" else "reject"
         coin = f", u = {row.u:.2f}" if row.u is not None else ""
         texts.append(
             (

@@ -14,12 +14,12 @@ from specviz.decoding.randomness import accepts
 from specviz.decoding.trace import Trace
 from specviz.reading.inspect import Inspection, inspect_position
 
-Kind = Literal["kept for certain", "kept by this coin", "refused by this coin", "refused for certain"]
+Kind = Literal["kept for certain", "kept by this coin", "rejected by this coin", "rejected for certain"]
 KINDS: tuple[Kind, ...] = (
     "kept for certain",
     "kept by this coin",
-    "refused by this coin",
-    "refused for certain",
+    "rejected by this coin",
+    "rejected for certain",
 )
 LEVELS = (1, 2, 3)
 CLOSE = 0.05  # a forecast this near to the true probability continues a streak

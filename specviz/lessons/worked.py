@@ -119,9 +119,9 @@ def proof(p: float, q: float, beta: float) -> list[str]:
     kept, left = min(p, q), max(0.0, p - q)
     return [
         f"1  drawn and kept       q · min(1, p/q) = min({p:.4f}, {q:.4f}) = {kept:.4f}",
-        f"2  some token refused   1 − β = 1 − {beta:.4f} = {1 - beta:.4f}",
+        f"2  some token rejected  1 − β = 1 − {beta:.4f} = {1 - beta:.4f}",
         f"3  mass of the residual Σ max(0, p − q) = {1 - beta:.4f}, the same",
-        f"4  refused, corrected   (1 − β) · max(0, p − q)/(1 − β) = {left:.4f}",
+        f"4  rejected, corrected  (1 − β) · max(0, p − q)/(1 − β) = {left:.4f}",
         f"5  together             {kept:.4f} + {left:.4f} = {kept + left:.4f}, and p = {p:.4f}",
     ]
 

@@ -44,11 +44,6 @@ class TransformersModel:
         self.context_length = getattr(config, "max_position_embeddings", None) or NO_LIMIT
         self.device = model.device
         self.dtype = str(model.dtype).removeprefix("torch.")
-        if self.dtype not in TOLERANCE:
-            raise LoadError(
-                f"{name} was loaded as {self.dtype}, for which it is not known what rounding explains: "
-                f"choose one of {', '.join(TOLERANCE)}"
-            )
         self.tolerance = TOLERANCE[self.dtype]
         self.forward_seconds = 0.0
         self.width = self._width()

@@ -189,7 +189,8 @@ def _text(trace: Trace, show: Show) -> str:
 
 
 def _shown(trace: Trace, token: int, show: Show) -> str:
-    return show(trace.tokens[token])
+    known = trace.tokens.get(token)
+    return f"#{token}" if known is None else show(known)
 
 
 def _round_heading(round: Round) -> str:

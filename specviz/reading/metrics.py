@@ -1,7 +1,9 @@
 """The figures of a run, by the names that engines use. Computed from the rounds of a trace.
 
-Definitions follow vLLM's metrics (draft acceptance rate, mean acceptance length, per-position and
-conditional acceptance rate); alpha is the papers' (Leviathan et al. 2023): from distributions, not events.
+Draft acceptance rate and mean acceptance length are defined as in vLLM (which leaves steps that drafted
+nothing out of the latter; here every round counts). Its rate at a position divides by all drafts, ours by
+those long enough to have the position: the same for a fixed K. alpha is the papers' (Leviathan et al. 2023):
+from distributions, not events.
 Counts are of *verified* tokens: a text cut at EOS or a limit emits fewer.
 """
 

@@ -36,8 +36,8 @@ def speed_up(rng: np.random.Generator) -> Problem:
         answer,
         0.03,
         (
-            f"tokens a round: {tokens:.3f}",
-            f"cost a round: K·c + v = {k}·{c:g} + {v:g} = {k * c + v:.2f}",
+            f"tokens per round: {tokens:.3f}",
+            f"cost per round: K·c + v = {k}·{c:g} + {v:g} = {k * c + v:.2f}",
             f"{tokens:.3f} / {k * c + v:.2f} = {answer:.3f}" + (" – slower" if answer < 1 else ""),
         ),
     )

@@ -21,7 +21,7 @@ from specviz.ui.shell.palette import (
     legend,
 )
 
-OUTPUT = "#7a5fa8"  # the law of what comes out; neither p's colour nor q's
+OUTPUT = "#7a5fa8"  # what comes out; neither p's colour nor q's
 STEP_NAMES = ("Propose", "Score", "Judge", "Add one", "Commit")
 
 

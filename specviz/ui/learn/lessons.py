@@ -6,17 +6,17 @@ import streamlit as st
 
 from specviz import traces
 from specviz.decoding.trace import Trace
-from specviz.lessons import library, worked
-from specviz.lessons.library import Choice, Lesson, Source
+from specviz.lessons import library, pictures, worked
+from specviz.lessons.library import Choice, Lesson, Reference, Source
 from specviz.ui.components import memory
-from specviz.ui.learn.widgets_runs import WIDGETS
+from specviz.ui.learn.widgets_runs import WIDGETS, WITHOUT_RUN
 from specviz.ui.shell.markup import code
 from specviz.ui.shell.teaching import answers_hidden
 from specviz.ui.state import keys, runs
 
 WORKED_EXAMPLE = "capital"
 LEVELS = {"learner": "Learner", "engineer": "Engineer"}
-DONE = "done"
+DONE, LEVEL = "done", "level"
 TOPIC = keys.TOPIC  # in the address too
 RELATED = {
     "five-steps": ("pages/rounds.py", "Watch rounds being played"),
@@ -24,8 +24,16 @@ RELATED = {
     "exact-lossy-heuristic": ("pages/exactness.py", "The fault gallery"),
     "two-surfaces": ("pages/exactness.py", "The checks of both surfaces"),
     "drafters": ("pages/drafters.py", "Compare them on the same text"),
+    "what-each-sees": ("pages/drafters.py", "Compare them on the same text"),
+    "two-caches": ("pages/rounds.py", "Watch both caches"),
 }
-WIDE = ("two-surfaces", "who-does-what", "drafters")  # tables need the room
+WIDE = (
+    "two-surfaces",
+    "who-does-what",
+    "drafters",
+    "what-each-sees",
+    "measured-passes",
+)  # tables need the room
 
 
 def choose_run() -> Trace:
@@ -69,19 +77,35 @@ def choose_topic(label: str = "Topic") -> Lesson:
 
 
 def choose_level() -> str:
-    return st.segmented_control(
+    """The reading level: the address's, or the one this browser used last."""
+    stored = memory.recall(LEVEL)
+    state = st.session_state
+    asked = keys.LESSON_LEVEL in st.query_params
+    if not asked and stored in LEVELS and not state.get(keys.LEVEL_RECALLED):
+        state[keys.LESSON_LEVEL] = stored
+        state[keys.LEVEL_RECALLED] = True
+    elif not asked:
+        state.setdefault(keys.LESSON_LEVEL, "learner")
+
+    def chosen() -> None:
+        state[keys.LEVEL_RECALLED] = True
+        memory.remember(LEVEL, state[keys.LESSON_LEVEL])
+
+    level = st.segmented_control(
         "Reading level",
         list(LEVELS),
-        default="learner",
         required=True,
         format_func=LEVELS.__getitem__,
         key=keys.LESSON_LEVEL,
         bind="query-params",
+        on_change=chosen,
     )
+    return level or "learner"
 
 
 def analogy() -> None:
-    with st.expander(library.intro()["title"], icon=":material/lightbulb:", expanded=not done()):
+    """The picture that needs no formula; folded, so that the lesson stays where it is."""
+    with st.expander(library.intro()["title"], icon=":material/lightbulb:"):
         picture, breaks = st.columns([1.15, 1], gap="large")
         picture.markdown(library.intro()["analogy"])
         breaks.markdown(f"**Where the picture breaks**\n\n{library.intro()['breaks']}")
@@ -123,28 +147,70 @@ def result(choice: Choice, guess: int | None) -> None:
     elif guess == choice.answer:
         st.success(choice.why, title=f"Right: {right}", icon=":material/check:")
     else:
-        st.warning(choice.why, title=f"Not quite: {right}", icon=":material/close:")
+        st.warning(choice.why, title=f"Not quite. The answer is: {right}", icon=":material/close:")
+
+
+def aims(lesson: Lesson) -> None:
+    """How long it takes, and what one can do afterwards."""
+    st.markdown(
+        f":material/schedule: about {lesson.minutes} minutes. Afterwards you can:\n"
+        + "\n".join(f"- {objective}" for objective in lesson.objectives)
+    )
 
 
 def body(lesson: Lesson, level: str) -> None:
-    """Text, widget, takeaway and sources."""
-    if lesson.key in WIDE:
-        st.markdown(lesson.texts[level])
-        side = st.container()
-    else:
-        text, side = st.columns([1, 1.15], gap="large")
-        text.markdown(lesson.texts[level])
-    with side.container(border=True, key=keys.TRY_IT):
-        trace = choose_run()
-        st.markdown(f":violet-badge[:material/touch_app: Try it] {_run_name(trace)}")
-        WIDGETS[lesson.key](trace)
+    """Text, pictures, widget, takeaway and sources."""
+    large = bool(st.session_state.get(keys.PROJECTOR))
+    with st.container(key=keys.LESSON_BODY):
+        if lesson.key in WIDE or large:
+            text = side = st.container()
+        else:
+            text, side = st.columns([1, 1.15], gap="large")
+        with text:
+            st.markdown(lesson.texts[level])
+            pictures_of(lesson)
+            if level == "engineer":
+                program(lesson)
+        with side.container(border=True, key=keys.TRY_IT):
+            badge = ":violet-badge[:material/touch_app: Try it]"
+            if lesson.key in WITHOUT_RUN:
+                st.markdown(badge)
+                WIDGETS[lesson.key](traces.load(WORKED_EXAMPLE))
+            else:
+                trace = choose_run()
+                st.markdown(f"{badge} {_run_name(trace)}")
+                WIDGETS[lesson.key](trace)
     st.info(lesson.takeaway, title="Takeaway", icon=":material/bookmark:")
     sources(lesson.sources)
 
 
+def pictures_of(lesson: Lesson) -> None:
+    for name in lesson.pictures:
+        st.html(pictures.picture(name).svg)
+
+
+def program(lesson: Lesson) -> None:
+    """Pseudocode, and the lines that run."""
+    if lesson.pseudocode:
+        st.markdown("**As pseudocode**")
+        st.code(lesson.pseudocode, language="python", wrap_lines=True)
+    if lesson.cell is not None:
+        st.markdown("**To run yourself**, with Python and NumPy")
+        st.code(lesson.cell.code, language="python", wrap_lines=True)
+        st.markdown("It prints")
+        st.code(lesson.cell.prints, language=None, wrap_lines=True)
+
+
 def sources(entries: Sequence[Source]) -> None:
     with st.expander("Sources and checks", icon=":material/menu_book:"):
-        st.markdown("\n".join(f"- {entry.what}: *{entry.where}*" for entry in entries))
+        st.markdown("\n".join(f"- {entry.what}: {_cited(entry.reference)}" for entry in entries))
+
+
+def _cited(reference: Reference) -> str:
+    """Where it is, what it shows, and when it was opened."""
+    version = f", version {reference.version}" if reference.version else ""
+    read = f" (read {reference.read:%-d %B %Y}{version})" if reference.read else ""
+    return f"*{reference.where}*. {reference.shows}{read}"
 
 
 def next_button(lesson: Lesson) -> None:

@@ -72,11 +72,11 @@ def _stage(round: Round, step: int) -> str:
         case 2:
             return (
                 f"One pass of the target: {round.k + 1} rows. Each draft token now has a p, and the row "
-                "behind the last one is ready for a bonus."
+                "after the last one is ready for a bonus."
             )
         case 3:
             judged = min(round.k, round.accepted + 1)
-            end = "all were kept" if round.accepted == round.k else f"position {judged} was refused"
+            end = "all were kept" if round.accepted == round.k else f"position {judged} was rejected"
             return f"{judged} of {round.k} tokens were judged: u < p/q keeps a token. Here {end}."
         case 4 if round.outcome == "bonus":
             return f"All {round.k} were kept: the bonus is drawn from the target's row {round.k + 1}."
@@ -120,7 +120,7 @@ def _rest_product(place: Inspection) -> float:
 
 
 def _law(place: Inspection, rule: str, lenience: float = 0.5) -> None:
-    """The law of the output at this place beside p, with acceptance and distance."""
+    """What comes out at this place beside p, with acceptance and distance."""
     result = worked.rule_law(place.row, rule, lenience)
     c = worked.columns(place.row)
     names, p, law = _leading(place, c.ids, list(c.p), list(result.law))
@@ -135,7 +135,7 @@ def _law(place: Inspection, rule: str, lenience: float = 0.5) -> None:
     mark = (
         ":green-badge[:material/check: exact here]"
         if exact
-        else ":orange-badge[:material/close: another law]"
+        else ":orange-badge[:material/close: another distribution]"
     )
     st.markdown(f"{mark} {words} Draft tokens accepted: **{number(result.acceptance)}**.")
 
@@ -154,7 +154,7 @@ def accept(trace: Trace) -> None:
     show = shower(trace)
     recorded = place.row.u
     u = st.slider(
-        "The coin u. It starts where it fell in the run; drag it",
+        "The coin u. It starts where it fell in the run; drag it.",
         0.0,
         0.999,
         value=min(0.999, recorded if recorded is not None else 0.5),
@@ -189,7 +189,7 @@ def bonus(trace: Trace) -> None:
     with st.container(horizontal=True):
         st.metric("Rounds", n, border=True)
         st.metric("with all K accepted", full, border=True)
-        st.metric("Tokens a pass", f"{1 + accepted / n:.2f}", border=True)
+        st.metric("Tokens per pass", f"{1 + accepted / n:.2f}", border=True)
         st.metric("without the bonus", f"{(n + accepted - full) / n:.2f}", border=True)
     if round is None:
         st.caption("No round of this run ended with a bonus.")
@@ -213,7 +213,7 @@ def greedy(trace: Trace) -> None:
                 "p": row.p,
                 "rank by p": row.p_rank,
                 "in this run": row.state,
-                "at temperature 0": "kept" if row.p_rank == 1 else "refused",
+                "at temperature 0": "kept" if row.p_rank == 1 else "rejected",
                 "gap of the two leading logits": worked.logit_gap(row),
             }
         )
@@ -259,6 +259,6 @@ def effective(trace: Trace) -> None:
     mark = (
         ":green-badge[:material/check: exact here]"
         if exact
-        else ":orange-badge[:material/close: another law]"
+        else ":orange-badge[:material/close: another distribution]"
     )
     st.markdown(f"{mark} {words} Draft tokens accepted: **{number(accepted)}**. {remark}")

@@ -12,7 +12,6 @@ from specviz import traces
 from specviz.decoding.trace import Trace
 from specviz.decoding.verify import VerifyError, verify_block
 from specviz.lessons import cost, library, worked
-from specviz.lessons.facts import H100_BYTES, H100_OPERATIONS
 from specviz.reading.cache_cells import cache_strips, figures, next_feed
 from specviz.reading.metrics import metrics
 from specviz.reading.prose import count, number
@@ -20,7 +19,9 @@ from specviz.reading.rejudge import NotRecorded, rejudge_trace
 from specviz.tokens import shower
 from specviz.ui.components.blocks import blocks
 from specviz.ui.learn import charts
+from specviz.ui.learn import widgets_drafts as drafts
 from specviz.ui.learn import widgets_rule as rule
+from specviz.ui.learn import widgets_serving as serve
 from specviz.ui.learn.widgets_rule import pick_round
 from specviz.ui.rounds import gauges
 from specviz.ui.shell import palette
@@ -44,7 +45,7 @@ def memory_bound(trace: Trace) -> None:
     read = target.parameters * bits / 8
     operations = 2.0 * target.parameters * rows * batch
     intensity = cost.intensity(rows * batch, bits / 8)
-    balance = H100_OPERATIONS / H100_BYTES
+    balance = cost.H100.operations / cost.H100.bandwidth
     with st.container(horizontal=True):
         st.metric("Weights read in a pass", f"{read / 1e6:,.0f} MB", border=True)
         st.metric("Operations in a pass", f"{operations / 1e9:,.1f} G", border=True)
@@ -70,11 +71,12 @@ def memory_bound(trace: Trace) -> None:
     st.markdown(words)
     measured = worked.times(trace).passes
     shown = ", ".join(
-        f"{n} rows: {seconds * 1000:,.0f} ms ({passes}×)" for n, (passes, seconds) in measured.items()
+        f"{count(n, 'row')} {seconds * 1000:,.0f} ms ({passes} pass{'' if passes == 1 else 'es'})"
+        for n, (passes, seconds) in measured.items()
     )
     st.caption(
         f"Measured in this run, {code(f'{target.name}, {target.device}, {target.dtype}')}, "
-        f"{target.parameters / 1e6:.0f} M weights: median of the passes over {shown}. A busy processor has "
+        f"{target.parameters / 1e6:.0f} M weights, median times of the passes: {shown}. A busy processor has "
         "little idle arithmetic."
     )
 
@@ -151,13 +153,14 @@ def acceptance(trace: Trace) -> None:
     tokens = [cost.expected_tokens(alpha, k) for k in ks]
     wasted = [k - (t - 1) for k, t in zip(ks, tokens, strict=True)]
     four = (
-        f"K = 4 yields {tokens[4]:.2f} tokens, K = 8 {tokens[8]:.2f}, no K more than {1 / (1 - alpha):.2f}."
+        f"With K = 4 a round yields {tokens[4]:.2f} tokens on average, with K = 8 {tokens[8]:.2f}; no K "
+        f"yields more than {1 / (1 - alpha):.2f}."
     )
     chart(
         charts.curve(
             ks,
             [
-                ("tokens a round", charts.OUTPUT, tokens, "solid"),
+                ("tokens per round", charts.OUTPUT, tokens, "solid"),
                 ("drafts thrown away", palette.REJECTED, wasted, "dot"),
             ],
             x_title="K",
@@ -166,7 +169,7 @@ def acceptance(trace: Trace) -> None:
         keys.LESSON_TOKENS,
         four,
     )
-    st.markdown(f"If independent: {four}")
+    st.markdown(f"{four} (Independent acceptance.)")
 
 
 def cost_widget(trace: Trace) -> None:
@@ -274,6 +277,7 @@ def who_does_what(trace: Trace) -> None:
             "exact?": engine.exact,
             "metrics": engine.metrics,
             "source": engine.source,
+            "read": f"{engine.read:%-d %B %Y}, {engine.version}",
         }
         for engine in library.engines()
     ]
@@ -292,10 +296,21 @@ WIDGETS: dict[str, Callable[[Trace], None]] = {
     "tokenizers": tokenizers,
     "two-caches": two_caches,
     "acceptance-and-k": acceptance,
+    "metrics": serve.engine_numbers,
     "cost": cost_widget,
+    "batch-and-context": serve.batch_and_context,
+    "measured-passes": serve.measured_passes,
     "drafters": drafters,
+    "what-each-sees": drafts.what_each_sees,
+    "training-a-draft": drafts.training,
+    "trees": drafts.trees,
+    "block-verification": drafts.block_verification,
     "exact-lossy-heuristic": rule.exact_or_not,
     "two-surfaces": two_surfaces,
+    "serving": serve.serving,
     "who-does-what": who_does_what,
 }
 """The widget of each lesson, by its key."""
+
+WITHOUT_RUN = ("batch-and-context", "drafters", "what-each-sees", "who-does-what")
+"""Lessons whose widget does not look at the chosen run."""

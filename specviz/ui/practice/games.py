@@ -255,7 +255,7 @@ def answer(card: Card) -> None:
         st.markdown(f":violet-badge[The interviewer listens for] {card.listens_for}")
     with right:
         st.markdown("**In a minute**\n" + "\n".join(f"- {line}" for line in card.bullets))
-        st.markdown("**Follow-ups**\n" + "\n".join(f"- {line}" for line in card.follow_ups))
+        st.markdown("**Follow-ups**\n" + "\n".join(f"- *{f.question}* {f.answer}" for f in card.follow_ups))
     for flag in card.red_flags:
         st.markdown(f":orange-badge[:material/flag: Red flag] “{flag.claim}.” {flag.why}")
 

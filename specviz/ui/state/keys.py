@@ -30,11 +30,6 @@ PAGE = "_page"
 ADDRESSES = "_addresses"
 CARRIED = "_carried"
 
-# Controls of a recipe and the address.
-ADDRESS = "_address"
-UNUSABLE = "_unusable"
-DETAILS_OPEN = "details-open"
-
 # Rounds.
 STAGE = "stage"
 NOTATION = "notation"
@@ -164,6 +159,18 @@ LESSON_BITS = "lesson-bits"
 LESSON_C = "lesson-c"
 LESSON_SLOPE = "lesson-slope"
 LESSON_K = "lesson-k"
+LEVEL_RECALLED = "_level_recalled"
+LESSON_BODY = "lesson-body"
+LESSON_DEPTH = "lesson-depth"
+LESSON_NODES = "lesson-nodes"
+LESSON_CHILDREN = "lesson-children"
+LESSON_REQUESTS = "lesson-requests"
+LESSON_CONTEXT = "lesson-context"
+LESSON_BLOCK_ROWS = "lesson-block-rows"
+LESSON_REGIMES = "lesson-regimes"
+LESSON_DTYPE = "lesson-dtype"
+LESSON_DRAFT_STEP = "lesson-draft-step"
+LESSON_ARRIVALS = "lesson-arrivals"
 
 # Practice.
 VERDICT_COMMIT = "verdict-commit"
