@@ -123,12 +123,12 @@ def llama_drafts(vocab_size=3, seed=1, ids=None, **kwargs) -> DraftedPair:
     target = TransformersModel(double_llama(vocab_size, seed), "target", vocab_size)
     draft = TransformersModel(double_llama(vocab_size, seed + 1), "draft", vocab_size)
     kept = torch.arange(vocab_size) if ids is None else torch.tensor(ids)
-    head = TrimmedHead(target.model.get_output_embeddings().weight, kept, vocab_size)
+    head = TrimmedHead(target.logits_of, kept, vocab_size)
     info = ModelInfo("trained", 0, "cpu", "float64", 1, len(kept))
     with torch.random.fork_rng():
         torch.manual_seed(seed + 2)
         heads = parts.MedusaHeads(16, 3).double()
-        core = parts.EagleCore(target.model, torch.float64).eval()
+        core = parts.EagleCore(target.body, 16, torch.float64).eval()
         for weight in (*heads.parameters(), *core.parameters()):
             torch.nn.init.normal_(weight, 0.0, 0.5)
     return DraftedPair(

@@ -43,7 +43,7 @@ def _encoder():
 
 def objective_of(target, ids=None) -> Objective:
     kept = torch.arange(VOCAB) if ids is None else torch.tensor(ids)
-    return Objective(target.model.get_output_embeddings().weight, kept)
+    return Objective(target.logits_of, kept)
 
 
 class TestTexts:
@@ -151,7 +151,7 @@ class TestObjective:
         torch.testing.assert_close(Divergence.apply(z, p), expected)
 
     def test_the_target_itself_measures_as_perfect(self, target, examples):
-        trainee = TRAINEES["model"](target.model, 4)
+        trainee = TRAINEES["model"](target, 4)
         measured = objective_of(target).measure(trainee, examples[:10])
         assert measured.beta[0] == pytest.approx(1.0, abs=0.01)
         assert measured.agreement[0] > 0.98
@@ -159,13 +159,13 @@ class TestObjective:
         assert measured.outside == pytest.approx(0.0, abs=0.01)
 
     def test_a_trimmed_vocabulary_bounds_beta_by_its_mass(self, target, examples):
-        measured = objective_of(target, range(20)).measure(TRAINEES["model"](target.model, 4), examples[:10])
+        measured = objective_of(target, range(20)).measure(TRAINEES["model"](target, 4), examples[:10])
         assert 0.1 < measured.outside < 0.9
         assert measured.beta[0] <= 1.0 - measured.outside + 1e-6
 
     def test_a_medusa_head_is_measured_against_the_position_it_leads_to(self, target, examples):
         """Heads that are told the future state are perfect."""
-        trainee = TRAINEES["medusa"](target.model, 2)
+        trainee = TRAINEES["medusa"](target, 2)
         trainee.predict = lambda batch: ((torch.roll(batch.states, -lead, dims=1), lead) for lead in (1, 2))
         measured = objective_of(target).measure(trainee, examples[:10])
         assert measured.beta == pytest.approx((1.0, 1.0), abs=0.01)
@@ -173,7 +173,7 @@ class TestObjective:
 
 def test_eagle_trains_on_what_it_meets_when_drafting(target, examples):
     """Its second step is what the drafter computes for the second token of a block."""
-    trainee = EagleTrainee(target.model).eval()
+    trainee = EagleTrainee(target).eval()
     batch = collate(examples[:3], torch.device("cpu"))
     with torch.no_grad():
         (first, _), (second, _) = trainee.predict(batch)
@@ -191,7 +191,7 @@ def test_eagle_trains_on_what_it_meets_when_drafting(target, examples):
 
 
 def train(target, examples, kind, tokens, folder, objective=None):
-    trainee = TRAINEES[kind](target.model)
+    trainee = TRAINEES[kind](target)
     notes = []
     progress = fit.fit(
         trainee,
@@ -248,13 +248,13 @@ def test_an_interrupted_training_ends_up_where_an_uninterrupted_one_does(target,
 
     parts = {"objective": objective_of(target), "training": examples[8:], "held_out": examples[:8]}
     path = tmp_path / "b.pt"
-    again = TRAINEES["medusa"](target.model)
+    again = TRAINEES["medusa"](target)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fit, "_step", interrupted)
         patch.setattr(fit, "SAVE_SECONDS", 0.0)
         with pytest.raises(KeyboardInterrupt):
             fit.fit(again, **parts, budget=budget, checkpoint=path, report=lambda *a: None)
-    resumed = TRAINEES["medusa"](target.model)
+    resumed = TRAINEES["medusa"](target)
     assert torch.load(path, weights_only=True)["progress"]["step"] == 3
     fit.fit(resumed, **parts, budget=budget, checkpoint=path, report=lambda *a: None)
     for one, other in zip(whole.trained.parameters(), resumed.trained.parameters(), strict=True):
@@ -355,7 +355,7 @@ class TestCommand:
     def test_damaged_weights_are_refused(self, folder, home, tmp_path):
         target = load_pair(folder, device="cpu")
         fingerprint = target.info.fingerprint
-        trainee = TRAINEES["medusa"](target.target.model)
+        trainee = TRAINEES["medusa"](target.target)
         tensors = {**trainee.tensors(), "draft_vocab": torch.arange(20)}
         path = drafts.trained_path("medusa", fingerprint)
         for wrong in ({"r.9.weight": torch.zeros(2)}, {"draft_vocab": torch.tensor([10**6])}):

@@ -109,7 +109,7 @@ def model_draft(target: TransformersModel, fingerprint: str) -> TrimmedDraft | N
     embedding = target.model.get_input_embeddings()
     with refusing(file.path):
         layers = int(file.metadata["layers"])
-        body = parts.body(target.model, layers, embedding.weight.dtype).to(target.device).eval()
+        body = parts.body(target.body, layers, embedding.weight.dtype).to(target.device).eval()
         body.load_state_dict(weights)
         body.set_input_embeddings(embedding)
     products.pack(body)
@@ -125,8 +125,8 @@ def medusa_draft(target: TransformersModel, fingerprint: str) -> MedusaDraft | N
         return None
     file, weights, head = found
     with refusing(file.path):
-        made = parts.MedusaHeads(head.weight.shape[1], int(file.metadata["heads"]))
-        made = made.to(target.device, head.weight.dtype).eval()
+        made = parts.MedusaHeads(head.width, int(file.metadata["heads"]))
+        made = made.to(target.device, head.dtype).eval()
         made.load_state_dict(weights)
     products.pack(made)
     return MedusaDraft(made, head, _info("specviz-medusa", target, weights, head))
@@ -142,7 +142,7 @@ def eagle_draft(target: TransformersModel, fingerprint: str) -> EagleDraft | Non
     file, weights, head = found
     embedding = target.model.get_input_embeddings()
     with refusing(file.path):
-        core = parts.EagleCore(target.model, embedding.weight.dtype).to(target.device).eval()
+        core = parts.EagleCore(target.body, head.width, embedding.weight.dtype).to(target.device).eval()
         core.load_state_dict(weights)
     products.pack(core)
     info = _info("specviz-eagle", target, weights, head, layers=1)
@@ -160,7 +160,7 @@ def _weights(
     weights = dict(file.tensors)
     with refusing(path):
         ids = weights.pop("draft_vocab").long()
-        head = TrimmedHead(target.model.get_output_embeddings().weight, ids, target.vocab_size)
+        head = TrimmedHead(target.logits_of, ids, target.vocab_size)
     return file, weights, head
 
 

@@ -11,3 +11,10 @@ class FetchError(LoadError):
 
 class IncompatiblePair(LoadError):
     """Target and draft disagree about what token ids mean."""
+
+
+def first_line(error: BaseException, longest: int = 200) -> str:
+    """What an error of another library says, short enough for one sentence; its kind if it says nothing."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = lines[0] if lines else type(error).__name__
+    return said if len(said) <= longest else said[: longest - 1].rstrip() + "…"

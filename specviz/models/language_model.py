@@ -1,21 +1,25 @@
 """Transformers models behind the engine's `LanguageModel` protocol."""
 
 import copy
+import inspect
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from specviz.decoding import cache as caches
 from specviz.decoding.cache import Cache
 from specviz.decoding.protocols import ModelOutput
 from specviz.decoding.trace import ModelInfo
-from specviz.models.errors import LoadError
+from specviz.models.errors import first_line
 
 # A model whose config names no limit is taken to have none.
 NO_LIMIT = 10_000_000
+
+# Families whose attention window is not in their masks: only a cache that drops old positions keeps it.
+WINDOW_IN_CACHE = frozenset({"moshi"})
 
 # Largest logit difference that rounding explains between a cached and an uncached pass, by dtype. Over ten
 # prompts fed in blocks of 1 to 5 tokens, the built-in target on a CPU differs by at most 0.00011, 0.24 and
@@ -40,19 +44,77 @@ class TransformersModel:
         self.parameters = products.parameters(model)  # packed later, a tied head has weights of its own
         self.name = name
         self.vocab_size = vocab_size
-        config = model.config.get_text_config()
-        self.context_length = getattr(config, "max_position_embeddings", None) or NO_LIMIT
+        self.context_length, self.context_reason = context_limit(model.config.get_text_config())
         self.device = model.device
         self.dtype = str(model.dtype).removeprefix("torch.")
         self.tolerance = TOLERANCE[self.dtype]
         self.forward_seconds = 0.0
         self.width = self._width()
+        self.embedded = self._embedded()
         ids = np.arange(vocab_size) if known is None else known
         ids = ids[ids < self.width]
         self.available: np.ndarray | None = None if len(ids) == vocab_size else ids
 
     def _width(self) -> int:
         return int(self.model.get_output_embeddings().weight.shape[0])
+
+    def _embedded(self) -> int:
+        """Ids that can be fed: rows of the embedding."""
+        embedding = self.model.get_input_embeddings()
+        weight = getattr(embedding, "weight", None)
+        return self.vocab_size if weight is None else int(weight.shape[0])
+
+    @cached_property
+    def _keeps_rows(self) -> bool:
+        """True if the model can be asked for the last rows of logits only."""
+        return "logits_to_keep" in inspect.signature(self.model.forward).parameters
+
+    @cached_property
+    def body_path(self) -> str:
+        """Where the model's body is; see `specviz.models.causal`.
+
+        Raises:
+            ValueError: if it has none.
+        """
+        from specviz.models import causal
+
+        return causal.body_path(self.model)
+
+    @property
+    def body(self) -> Any:
+        """The module from ids to last hidden states."""
+        return self.model.get_submodule(self.body_path)
+
+    @cached_property
+    def logits_of(self) -> Any:
+        """The `causal.Head`: whatever stands between last hidden state and logits."""
+        from specviz.models import causal
+
+        return causal.Head(self.model, self.body_path)
+
+    def states(self, fed: Any) -> Any:
+        """Last hidden states (batch, n, hidden) of token ids (batch, n), without a cache."""
+        return self._pass(fed, self.new_cache(), 1, True)[1]
+
+    def first_layers(self, layers: int) -> Any:
+        """The model with its first layers only, around the same weights.
+
+        Raises:
+            ValueError: if the model does not work with fewer layers.
+        """
+        import torch
+
+        from specviz.models import causal
+
+        try:
+            cut = causal.first_layers(self.model, self.body_path, layers)
+            with torch.inference_mode():
+                cut(torch.zeros((1, 1), dtype=torch.long, device=self.device), use_cache=False)
+        except Exception as error:  # whatever a family does that counts on all its layers
+            raise ValueError(
+                f"{self.name} cannot end after {layers} of its layers: {first_line(error)}"
+            ) from error
+        return cut
 
     def new_cache(self) -> Any:
         from transformers import DynamicCache
@@ -96,11 +158,16 @@ class TransformersModel:
         """Feed token ids (batch, n).
 
         Returns:
-            logits (batch, rows, width) and, if asked for, hidden states (batch, n, hidden) after the
-            final norm.
+            logits (batch, rows, width) and, if asked for, last hidden states (batch, n, hidden).
         """
-        out = self.model(fed, cache=cache, use_cache=True, logits_to_keep=rows, output_hidden_states=features)
-        return out.logits, out.hidden_states[-1] if features else None
+        asked = {"cache": cache, "use_cache": True, **({"logits_to_keep": rows} if self._keeps_rows else {})}
+        if features:
+            from specviz.models import causal
+
+            out, states = causal.run_watched(self.model, self.body_path, fed, **asked)
+        else:
+            out, states = self.model(fed, **asked), None
+        return out.logits[:, -rows:], states  # a family may ignore how many rows are asked for
 
     def _spread(self, logits: np.ndarray) -> np.ndarray:
         """(rows, width) to (rows, V); what the model cannot emit is -inf."""
@@ -120,29 +187,59 @@ class TransformersModel:
         )
 
 
+def context_limit(config: Any) -> tuple[int, str]:
+    """Positions that a text model can be fed, and why if that is fewer than its config promises."""
+    most = getattr(config, "max_position_embeddings", None) or NO_LIMIT
+    rope = getattr(config, "rope_parameters", None) or {}
+    rope = (
+        rope if "rope_type" in rope else next((part for part in rope.values() if isinstance(part, dict)), {})
+    )
+    switch = getattr(config, "original_max_position_embeddings", None) or rope.get(
+        "original_max_position_embeddings"
+    )
+    if rope.get("rope_type") == "longrope" and switch and switch < most:
+        return switch, (
+            f"beyond {switch:,} tokens its rotary embedding (longrope) switches to other frequencies, and "
+            "all keys cached before would be wrong"
+        )
+    window = getattr(config, "sliding_window", None)
+    if config.model_type in WINDOW_IN_CACHE and window and window < most:
+        return window, f"its window of {window:,} tokens is kept by a cache that cannot be rolled back"
+    return most, ""
+
+
 class TrimmedHead:
     """The target's head for some ids only: the others cannot be proposed, and q is 0 there.
 
     Args:
-        weight: (V or more, hidden) of the target's head.
+        head: the target's.
         ids: (n,) sorted ids, as a torch tensor.
         vocab_size: V.
+
+    Raises:
+        ValueError: if the head cannot be cut to some ids.
     """
 
-    def __init__(self, weight: Any, ids: Any, vocab_size: int) -> None:
-        from specviz.models import products
-
-        self.weight = weight.detach()[ids.to(weight.device)].contiguous()
-        self.product = products.packed(self.weight)
+    def __init__(self, head: Any, ids: Any, vocab_size: int) -> None:
+        self.head = head.trimmed(ids).packed()
         self.ids = ids.cpu().numpy()
         self.vocab_size = vocab_size
+
+    @property
+    def dtype(self) -> Any:
+        return self.head.dtype
+
+    @property
+    def width(self) -> int:
+        """Of a hidden state."""
+        return self.head.width
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __call__(self, states: Any) -> np.ndarray:
         """Hidden states (rows, hidden) to logits (rows, V) float32."""
-        return self.spread(self.product(states).float().cpu().numpy())
+        return self.spread(self.head(states).float().cpu().numpy())
 
     def spread(self, logits: np.ndarray) -> np.ndarray:
         """(rows, n) to (rows, V), -inf elsewhere."""
@@ -171,32 +268,10 @@ class TrimmedDraft(TransformersModel):
 
     def _pass(self, fed: Any, cache: Cache, rows: int, features: bool) -> tuple[Any, Any]:
         states = self.model(fed, cache=cache, use_cache=True).last_hidden_state
-        return self.head.product(states[:, -rows:]), states if features else None
+        return self.head.head(states[:, -rows:]), states if features else None
 
     def _spread(self, logits: np.ndarray) -> np.ndarray:
         return self.head.spread(logits)
 
     def info(self) -> ModelInfo:
         return replace(super().info(), parameters=self.own_parameters)
-
-
-def require_rollback(model: TransformersModel) -> None:
-    """Feed one token and refuse a model whose cache cannot be cut.
-
-    Raises:
-        LoadError: with the reason.
-    """
-    from transformers import DynamicCache
-
-    try:
-        # Made from the config, a cache has the kinds of layer that the model really keeps.
-        cache: Any = DynamicCache(config=model.model.config)
-        model.forward([0], cache, rows=1)
-        caches.require_cuttable(cache, model.name)
-        cache = model.new_cache()
-        model.forward([0], cache, rows=1)
-    except caches.UncuttableCache as error:
-        raise LoadError(str(error)) from error
-    if caches.length(cache) != 1:
-        raise LoadError(f"{model.name} does not fill a key-value cache, so it cannot be rolled back")
-    model.forward_seconds = 0.0

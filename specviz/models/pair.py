@@ -11,9 +11,10 @@ from specviz.models import sources
 from specviz.models.compatibility import Compatibility, compatibility
 from specviz.models.drafts import eagle_draft, medusa_draft, model_draft
 from specviz.models.errors import IncompatiblePair, LoadError
-from specviz.models.language_model import TransformersModel, require_rollback
+from specviz.models.language_model import TransformersModel
 from specviz.models.progress import Progress, Report, silent
 from specviz.models.prompts import PromptEncoder
+from specviz.models.suitability import require_suitable
 from specviz.models.target_drafts import EagleDraft, EarlyExit, MedusaDraft
 from specviz.models.tokens import TokenTexts, special_ids
 
@@ -131,7 +132,7 @@ def load_pair(
     width = loaded.vocab_size
     known = loaded.known_ids()
     target_model = TransformersModel(loaded.model, loaded.name, width, known)
-    require_rollback(target_model)
+    require_suitable(target_model)
     products.prepare(target_model)
     name = target
     draft_model: TransformersModel | None = None
@@ -151,7 +152,7 @@ def load_pair(
             raise IncompatiblePair(f"{target} and {draft} cannot work together: {report_on}")
         shared = np.intersect1d(known, other.known_ids())
         draft_model = TransformersModel(other.model, other.name, width, shared)
-        require_rollback(draft_model)
+        require_suitable(draft_model)
         products.prepare(draft_model)
     pair = LoadedPair(name, target_model, draft_model, loaded.tokenizer, loaded.fingerprint, report_on)
     pair.dtype_reason = dtype_reason

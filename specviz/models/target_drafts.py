@@ -24,22 +24,13 @@ class EarlyExit(TransformersModel):
     """
 
     def __init__(self, target: TransformersModel, layers: int) -> None:
-        from specviz.models import parts
-
         depth = target.info().layers
         if not 1 <= layers < depth:
             raise ValueError(f"{target.name} has {depth} layers: exit after 1 … {depth - 1}, not {layers}")
-        self.head = target.model.get_output_embeddings()
-        body = parts.early_exit(target.model, layers)
-        super().__init__(body, f"{target.name}, first {layers} layers", target.vocab_size)
+        cut = target.first_layers(layers)
+        super().__init__(cut, f"{target.name}, first {layers} layers", target.vocab_size)
         self.available = target.available
-
-    def _width(self) -> int:
-        return int(self.head.weight.shape[0])
-
-    def _pass(self, fed: Any, cache: Cache, rows: int, features: bool) -> tuple[Any, Any]:
-        states = self.model(fed, cache=cache, use_cache=True).last_hidden_state
-        return self.head(states[:, -rows:]), states if features else None
+        self.context_length = target.context_length
 
 
 class MedusaDraft:
@@ -63,7 +54,7 @@ class MedusaDraft:
         import torch
 
         with torch.inference_mode():
-            return self.head(torch.stack(self.heads(feature.to(self.head.weight.dtype))))
+            return self.head(torch.stack(self.heads(feature.to(self.head.dtype))))
 
     def info(self) -> ModelInfo:
         return self._info

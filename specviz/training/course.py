@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -88,7 +87,7 @@ class Course:
             ValueError: if one of the two is empty.
         """
         identity = f"{self.loaded.fingerprint} {self.target.dtype}"
-        width = int(self.loaded.model.get_output_embeddings().weight.shape[1])
+        width = self.target.logits_of.width
         store = Store(self.work / "states", texts, width, identity)
         states.fill(store, self.target, report)
         examples = [store[i] for i in range(len(store))]
@@ -195,16 +194,14 @@ class Course:
 
     def _build(self, file: drafts.DraftFile | None, ids: torch.Tensor) -> tuple[Trainee, Objective]:
         """A draft from a file, or as it starts, and what judges it; on the target's device, in float32."""
-        model: Any = self.loaded.model
         with drafts.refusing(self.work if file is None else file.path):
             if file is None:
-                trainee = TRAINEES[self.kind](model)
+                trainee = TRAINEES[self.kind](self.target)
             else:
-                trainee = TRAINEES[self.kind].like(model, file.metadata)
+                trainee = TRAINEES[self.kind].like(self.target, file.metadata)
                 weights = {name: tensor for name, tensor in file.tensors.items() if name != "draft_vocab"}
                 trainee.trained.load_state_dict(weights)
-        head = model.get_output_embeddings().weight
-        return trainee.to(self.target.device), Objective(head, ids)
+        return trainee.to(self.target.device), Objective(self.target.logits_of, ids)
 
 
 def _frequent(examples: Sequence[Example], target: TransformersModel, count: int) -> torch.Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from specviz.models.causal import Head
 from specviz.training.states import Example
 from specviz.training.trainees import Batch, Trainee
 
@@ -35,13 +36,13 @@ class Objective:
     """Judges predictions over a trimmed vocabulary.
 
     Args:
-        head: (V, width) the target's output embedding.
+        head: a `causal.Head`: what the target puts behind its last hidden state.
         ids: sorted ids of the trimmed vocabulary.
     """
 
-    def __init__(self, head: torch.Tensor, ids: torch.Tensor) -> None:
+    def __init__(self, head: Head, ids: torch.Tensor) -> None:
         self.ids = ids.to(head.device)
-        self.head = head.detach()[self.ids].float()
+        self.head = head.trimmed(self.ids, torch.float32)
 
     def loss(self, trainee: Trainee, batch: Batch) -> torch.Tensor:
         """KL(p‖q) + 2·(1−β) up to a constant, and for features their distance; mean over the
@@ -53,7 +54,7 @@ class Objective:
         for predicted, lead in trainee.predict(batch):
             states, rows = _aligned(predicted, lead, batch)
             p = probs[batch.written_rows[rows]] if lead else probs
-            z = nn.functional.linear(states, self.head)
+            z = self.head(states)
             total = total + Divergence.apply(z, p).mean()
             if trainee.feature_weight:
                 far = nn.functional.smooth_l1_loss(states.float(), batch.states.flatten(0, 1)[rows].float())
@@ -72,7 +73,7 @@ class Objective:
             for number, (predicted, lead) in enumerate(trainee.predict(batch)):
                 states, rows = _aligned(predicted, lead, batch)
                 p = probs[batch.written_rows[rows]]
-                z = nn.functional.linear(states.float(), self.head)
+                z = self.head(states.float())
                 beta = torch.minimum(p, z.softmax(-1)).sum()
                 same = (self.ids[z.argmax(-1)] == batch.top.flatten()[rows]).sum()
                 sums[number] = sums.get(number, 0) + torch.stack(
@@ -89,7 +90,7 @@ class Objective:
 
     def _probs(self, batch: Batch) -> torch.Tensor:
         """p over the trimmed vocabulary at the written positions; its mass elsewhere is missing."""
-        logits = nn.functional.linear(batch.states[batch.written], self.head)
+        logits = self.head(batch.states[batch.written])
         return torch.exp(logits.float() - batch.log_z[batch.written][:, None])
 
 

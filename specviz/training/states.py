@@ -1,7 +1,7 @@
 """What training needs to know of the target, stored once: hidden states and log normalisers.
 
-With the last hidden state h after the final norm and log Z over the whole vocabulary,
-p(x) = exp(h·W_x − log Z) for any x of a trimmed vocabulary, without running the target again.
+With the last hidden state h and log Z over the whole vocabulary, p(x) = exp(z_x(h) − log Z) for any x of
+a trimmed vocabulary, without running the target again; z is what the target puts behind h.
 """
 
 import json
@@ -104,11 +104,11 @@ def look(target: TransformersModel, texts: Sequence[Text]) -> list[Example]:
     padded = [[*text.ids, *[0] * (longest - len(text.ids))] for text in texts]
     known = None if target.available is None else torch.from_numpy(target.available).to(target.device)
     with torch.inference_mode():
-        hidden = target.model.base_model(torch.tensor(padded, device=target.device), use_cache=False)
-        rows = [row[: len(text.ids)] for row, text in zip(hidden.last_hidden_state, texts, strict=True)]
+        hidden = target.states(torch.tensor(padded, device=target.device))
+        rows = [row[: len(text.ids)] for row, text in zip(hidden, texts, strict=True)]
         log_z, top = [], []
         for some in torch.cat(rows).split(ROWS):
-            logits = target.model.get_output_embeddings()(some)[:, : target.vocab_size]
+            logits = target.logits_of(some)[:, : target.vocab_size]
             logits = (logits if known is None else logits[:, known]).float()
             best = logits.argmax(-1)
             log_z.append(logits.logsumexp(-1))

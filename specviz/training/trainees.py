@@ -1,5 +1,6 @@
 """What is trained, a class a kind: how it starts, and what it predicts on a batch."""
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +9,8 @@ import torch
 from torch import nn
 from transformers import DynamicCache
 
-from specviz.models import parts
+from specviz.models import causal, parts
+from specviz.models.language_model import TransformersModel
 
 MODEL_LAYERS = 3
 MEDUSA_HEADS = 4
@@ -43,22 +45,27 @@ class Trainee(nn.Module):
 
     Attributes:
         kind: kind of drafter.
-        embedding: the target's, frozen.
+        embedding: the target's with all that it does to ids, in float32, frozen.
         trained: the module whose weights are trained and saved.
         feature_weight: of the distance to the target's features in the loss.
     """
 
     kind: str
     feature_weight = 0.0
-    embedding: torch.Tensor
+    embedding: nn.Module
 
-    def __init__(self, target: Any, trained: nn.Module) -> None:
+    def __init__(self, target: TransformersModel, trained: nn.Module) -> None:
         super().__init__()
-        self.register_buffer("embedding", target.get_input_embeddings().weight.detach().float())
+        embedding = target.model.get_input_embeddings()
+        if embedding.weight.dtype != torch.float32:
+            embedding = copy.deepcopy(embedding).float()
+        self.__dict__["embedding"] = embedding  # the target's own: not a part of this module
         self.trained = trained.float()
 
     def embed(self, ids: torch.Tensor) -> torch.Tensor:
-        return nn.functional.embedding(ids, self.embedding)
+        """(B, L, width); a family's scale is part of the embedding, so the module itself is asked."""
+        with torch.no_grad():
+            return self.embedding(ids)
 
     def predict(self, batch: Batch) -> Iterator[tuple[torch.Tensor, int]]:
         """Predicted hidden states (B, L, width), each with its lead: the one at position i stands for
@@ -74,7 +81,7 @@ class Trainee(nn.Module):
         return {}
 
     @classmethod
-    def like(cls, target: Any, metadata: dict[str, str]) -> "Trainee":
+    def like(cls, target: TransformersModel, metadata: dict[str, str]) -> "Trainee":
         """A draft of the same shape as the one with this metadata."""
         raise NotImplementedError
 
@@ -85,10 +92,10 @@ class ModelTrainee(Trainee):
 
     kind = "model"
 
-    def __init__(self, target: Any, layers: int = MODEL_LAYERS) -> None:
-        self.layers = min(layers, target.base_model.config.get_text_config().num_hidden_layers)
-        body = parts.body(target, self.layers)
-        start = target.base_model.state_dict()
+    def __init__(self, target: TransformersModel, layers: int = MODEL_LAYERS) -> None:
+        self.layers = min(layers, target.body.config.get_text_config().num_hidden_layers)
+        body = parts.body(target.body, self.layers)
+        start = target.body.state_dict()
         body.load_state_dict({name: start[name] for name in body.state_dict()})
         super().__init__(target, body)
 
@@ -99,7 +106,7 @@ class ModelTrainee(Trainee):
         return {"layers": str(self.layers)}
 
     @classmethod
-    def like(cls, target: Any, metadata: dict[str, str]) -> "ModelTrainee":
+    def like(cls, target: TransformersModel, metadata: dict[str, str]) -> "ModelTrainee":
         return cls(target, int(metadata["layers"]))
 
 
@@ -108,8 +115,8 @@ class MedusaTrainee(Trainee):
 
     kind = "medusa"
 
-    def __init__(self, target: Any, heads: int = MEDUSA_HEADS) -> None:
-        made = parts.MedusaHeads(target.base_model.config.get_text_config().hidden_size, heads)
+    def __init__(self, target: TransformersModel, heads: int = MEDUSA_HEADS) -> None:
+        made = parts.MedusaHeads(target.logits_of.width, heads)
         for weight in made.parameters():
             nn.init.zeros_(weight)
         super().__init__(target, made)
@@ -123,7 +130,7 @@ class MedusaTrainee(Trainee):
         return {"heads": str(self.heads)}
 
     @classmethod
-    def like(cls, target: Any, metadata: dict[str, str]) -> "MedusaTrainee":
+    def like(cls, target: TransformersModel, metadata: dict[str, str]) -> "MedusaTrainee":
         return cls(target, int(metadata["heads"]))
 
 
@@ -133,12 +140,12 @@ class EagleTrainee(Trainee):
     kind = "eagle"
     feature_weight = 1.0
 
-    def __init__(self, target: Any) -> None:
-        made = parts.EagleCore(target)
-        base = target.base_model
-        list_name, layers = parts.decoder_layers(base)
-        _, own = parts.decoder_layers(made.core)
-        own[0].load_state_dict(layers[-1].state_dict())
+    def __init__(self, target: TransformersModel) -> None:
+        base = target.body
+        made = parts.EagleCore(base, target.logits_of.width)
+        list_name = causal.layer_list(base)
+        own = made.core.get_submodule(list_name)
+        own[0].load_state_dict(base.get_submodule(list_name)[-1].state_dict())
         outside = [name for name in made.core.state_dict() if not name.startswith(f"{list_name}.")]
         start = base.state_dict()
         made.core.load_state_dict({name: start[name] for name in outside}, strict=False)
@@ -146,7 +153,7 @@ class EagleTrainee(Trainee):
         super().__init__(target, made)
 
     @classmethod
-    def like(cls, target: Any, metadata: dict[str, str]) -> "EagleTrainee":
+    def like(cls, target: TransformersModel, metadata: dict[str, str]) -> "EagleTrainee":
         return cls(target)
 
     def predict(self, batch: Batch) -> Iterator[tuple[torch.Tensor, int]]:
@@ -176,28 +183,29 @@ def _shifted(states: torch.Tensor) -> torch.Tensor:
     return nn.functional.pad(states[:, :-1], (0, 0, 1, 0))
 
 
-def _start_at_scale(fc: nn.Linear, target: Any) -> None:
+def _start_at_scale(fc: nn.Linear, target: TransformersModel) -> None:
     """Let `fc` start as a sum of feature and embedding, at the scale that the target's last layer expects.
 
     The feature, with the norm's weight divided out, gets about half of the residual stream's size there
     and the embedding a quarter (shares found by trial on one target).
     """
     width = fc.out_features
-    ids = torch.arange(min(256, target.get_input_embeddings().weight.shape[0]), device=target.device)[None]
+    embed = target.model.get_input_embeddings()
+    ids = torch.arange(min(256, embed.weight.shape[0]), device=target.device)[None]
     with torch.no_grad():
-        stream = target.base_model(ids, output_hidden_states=True, use_cache=False).hidden_states[-2]
+        stream = target.body(ids, output_hidden_states=True, use_cache=False).hidden_states[-2]
         size = float(stream.float().pow(2).mean(-1).sqrt().median())
-        embedding = float(target.get_input_embeddings()(ids).float().pow(2).mean().sqrt())
+        embedding = float(embed(ids).float().pow(2).mean().sqrt())
         fc.weight[:, :width] = size / 4 / embedding * torch.eye(width)
         fc.weight[:, width:] = torch.diag(size / 2 / _norm_weight(target).float().abs().clamp(min=0.1).cpu())
         nn.init.zeros_(fc.bias)
 
 
-def _norm_weight(target: Any) -> torch.Tensor:
+def _norm_weight(target: TransformersModel) -> torch.Tensor:
     """(width,) weight of the final norm: the last vector of that size outside the layers."""
-    base = target.base_model
-    list_name, _ = parts.decoder_layers(base)
-    width = base.config.get_text_config().hidden_size
+    base = target.body
+    list_name = causal.layer_list(base)
+    width = target.logits_of.width
     vectors = [
         weight
         for name, weight in base.named_parameters()
