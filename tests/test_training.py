@@ -262,7 +262,7 @@ def test_an_interrupted_training_ends_up_where_an_uninterrupted_one_does(target,
 
 
 def test_an_average_of_weights_stands_between_them(target):
-    trainee = TRAINEES["medusa"](target.model, 1)
+    trainee = TRAINEES["medusa"](target, 1)
     average = fit.Average(trainee.trained)
     with torch.no_grad():
         for weight in trainee.trained.parameters():
@@ -272,7 +272,7 @@ def test_an_average_of_weights_stands_between_them(target):
 
 
 def test_the_better_of_last_and_averaged_weights_stays(target, examples):
-    trainee, objective = TRAINEES["model"](target.model, 4), objective_of(target)  # the target: perfect
+    trainee, objective = TRAINEES["model"](target, 4), objective_of(target)  # the target: perfect
     best = objective.measure(trainee, examples[:4]).beta[0]
     perfect = {name: value.clone() for name, value in trainee.trained.state_dict().items()}
     average = fit.Average(trainee.trained)

@@ -151,8 +151,9 @@ class Head:
         made = self._with(small)
         self._check(made, ids)
         if dtype not in (None, self.dtype):
+            name = made._output_path()
             made.model = copy.deepcopy(made.model).to(dtype).requires_grad_(False)
-            made._take(made.model.get_output_embeddings())
+            made._take(made.model.get_submodule(name))
         return made
 
     def packed(self) -> "Head":
@@ -162,11 +163,13 @@ class Head:
         return self._with(holder[0])
 
     def _with(self, output: Any) -> "Head":
-        name = next(name for name, module in self.model.named_modules() if module is self.output)
         made = copy.copy(self)
-        made.model = with_module(self.model, name, output)
+        made.model = with_module(self.model, self._output_path(), output)
         made._take(output)
         return made
+
+    def _output_path(self) -> str:
+        return next(name for name, module in self.model.named_modules() if module is self.output)
 
     def _check(self, trimmed: "Head", ids: torch.Tensor) -> None:
         """Compare a few logits of the trimmed head with those of the whole one."""
