@@ -24,6 +24,11 @@ frame.require_entrypoint()
 
 entry = runs.current()
 badges.style()
+st.markdown(
+    "**The claim:** speculative decoding changes how fast the tokens come, not which: every token has "
+    "exactly the probability that the target alone would give it. Five checks test that on a real run, "
+    "beside a rule that is known to be wrong and has to fail."
+)
 at = place.selected(entry) if entry is not None else None
 place.heading(entry, at)
 if entry is None:

@@ -10,7 +10,7 @@ frame.require_entrypoint()
 
 entry = runs.current()
 parts.gallery(entry)
-recipe = links.recipe_panel(disabled=runner.going())
+recipe = links.recipe_panel(disabled=runner.going(), shown=entry.recipe if entry else None)
 status = parts.buttons(entry, recipe)
 
 if entry is None:

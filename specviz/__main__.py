@@ -7,7 +7,19 @@ import sys
 import specviz
 from specviz.models.errors import LoadError
 
-COMMANDS = ("app", "health", "trace", "exact", "record", "bench", "train-drafts", "fetch", "facts", "doctor")
+COMMANDS = (
+    "app",
+    "health",
+    "trace",
+    "exact",
+    "audit",
+    "record",
+    "bench",
+    "train-drafts",
+    "fetch",
+    "facts",
+    "doctor",
+)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -115,6 +115,8 @@ def clamp(name: str, value: Any) -> Any:
     low, high = limits(name)
     try:
         number = float(value)
+        if number != number:  # NaN is in no range
+            return default
         number = min(max(number, low), high)
         return type(default)(number)
     except (TypeError, ValueError, OverflowError):

@@ -72,8 +72,8 @@ def visible(token: TokenText) -> str:
 
 
 def shower(trace: Trace) -> Show:
-    """The text of a token of this trace; a file may lack some."""
-    return lambda token: visible(trace.tokens.get(token, TokenText(f"#{token}".encode(), special=True)))
+    """The text of a token of this trace."""
+    return lambda token: visible(trace.tokens[token])
 
 
 def visible_piece(piece: Piece) -> str:

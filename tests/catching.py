@@ -11,7 +11,6 @@ from specviz.decoding.protocols import Pair
 from specviz.decoding.run import DecodingRun
 from specviz.exactness.arithmetic import TOLERANCE
 from specviz.exactness.cache_check import checked
-from specviz.exactness.chi_square import ALARM_IN_SERIES
 from specviz.exactness.continuations import EndToEnd
 from specviz.exactness.evidence import leak_test
 from specviz.exactness.sampling import SamplingTest, draws_until_caught
@@ -172,7 +171,7 @@ def _by_continuations(
     while True:
         test.advance(min(goal, most) - test.done)
         check = test.check()
-        if check.impossible or check.test.p_value < ALARM_IN_SERIES:
+        if not check.agrees:
             return Caught("end to end", test.done, test.done)
         if test.done >= most:
             return Caught("end to end", None, test.done)

@@ -1,14 +1,20 @@
 """Caches against uncached passes: right with a correct engine, wrong from the very row with a faulty one."""
 
+from types import SimpleNamespace
+
 import pytest
+import torch
 from tables import TableModel, TablePair, table_pair
-from tiny import tiny_pair
+from tiny import tiny_gpt2_pair, tiny_pair
 
 from specviz.decoding import cache as caches
 from specviz.decoding.faults import FAULTS
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
+from specviz.exactness import cache_check
 from specviz.exactness.cache_check import check_caches, checked, expected_draft_length, rerun
+from specviz.models import language_model
+from specviz.models.errors import LoadError
 
 PROMPT = (0, 1, 0, 2, 0, 1)
 BOOKKEEPING = {
@@ -149,3 +155,60 @@ def test_the_built_in_pair(built_in_pair):
         built_in_pair, "The capital of France is", k=1, max_new_tokens=30, seed=1
     )
     assert not all(check.ok for _, results in checked(run) for check in results)
+
+
+@pytest.mark.parametrize("drafter", ["model", "ngram"])
+def test_a_run_to_the_end_of_learnt_positions_is_audited(drafter):
+    """GPT-2 has no position for the last committed token: nobody may feed it, the audit included."""
+    pair = tiny_gpt2_pair(context_length=24)
+    run = DecodingRun(pair, "the cat sat", drafter=drafter, k=3, max_new_tokens=60, seed=1)
+    results = [check for _, checks in checked(run) for check in checks]
+    assert run.finish == "context" and len(run.tokens) == 25
+    assert all(check.ok for check in results)
+    assert results[-1].row_diffs and max(results[-1].row_diffs) <= results[-1].row_tolerance
+
+
+def test_a_wrong_row_shows_at_the_end_of_the_context_too():
+    pair = tiny_gpt2_pair(context_length=24)
+    run = DecodingRun(pair, "the cat sat", drafter="ngram", k=3, max_new_tokens=60, seed=1)
+    list(run)
+    layer = run.target_cache.layers[0]
+    layer.keys = layer.keys.clone()
+    layer.keys[:, :, 7] += 0.5
+    assert check_caches(run)[0].first_bad == 7
+
+
+def test_a_dtype_whose_rounding_is_unknown_is_refused(monkeypatch):
+    monkeypatch.delitem(language_model.TOLERANCE, "float32")
+    with pytest.raises(LoadError, match="loaded as float32"):
+        tiny_pair()
+
+
+def test_cached_rows_are_compared_on_the_host():
+    """Apple's devices refuse float64."""
+
+    class OnDevice:
+        dtype = torch.float32
+
+        def __init__(self, values):
+            self.values = values
+
+        def __getitem__(self, key):
+            return OnDevice(self.values[key])
+
+        def double(self):
+            raise TypeError("no float64 on this device")
+
+        def cpu(self):
+            return self.values
+
+    class Model:
+        def new_cache(self):
+            return SimpleNamespace(layers=[SimpleNamespace(keys=OnDevice(ones), values=OnDevice(ones))])
+
+        def forward(self, tokens, cache, rows):
+            pass
+
+    ones = torch.ones(1, 2, 5, 3)
+    worst, tolerance = cache_check._row_diffs(Model(), Model().new_cache(), range(5))
+    assert worst.tolist() == [0.0] * 5 and tolerance > 0.0

@@ -29,7 +29,7 @@ def test_a_correct_engine_passes_all_checks(capsys):
     assert all(check["ok"] and check["sentence"] for check in report["checks"].values())
     assert report["position"] == {"round": 1, "row": 1}
     assert report["checks"]["sampling"]["values"]["draws"] == 50_000
-    assert report["checks"]["control"]["values"]["test"]["p_value"] < 0.001
+    assert report["checks"]["control"]["values"]["says"] == "contradicts"
     assert len(report["checks"]["end_to_end"]["values"]["controls"]) == 5
     assert len(report["output_ids"]) == 25
 
@@ -83,6 +83,25 @@ def test_a_control_that_cannot_be_caught_is_said_and_no_failure(capsys):
     control = report["checks"]["control"]
     assert status == 0 and control["ok"] and "not caught" in control["sentence"]
     assert control["values"]["draws_to_catch"] is None
+
+
+def test_too_few_draws_neither_pass_nor_fail(capsys):
+    status, report = exact(capsys, "--draws", "3", "--continuations", "0")
+    sampling = report["checks"]["sampling"]
+    assert status == 0 and sampling["ok"] is None and sampling["values"]["says"] == "too few"
+    assert main([*FAST, "--draws", "3", "--continuations", "0"]) == 0
+    text = capsys.readouterr().out
+    assert "… sampling: After 3 draws" in text and "nothing to be said of: sampling" in text
+
+
+def test_greedy_runs_are_compared_with_plain_ones(capsys):
+    status, report = exact(capsys, "--temperature", "0", "--continuations", "0")
+    greedy = report["checks"]["greedy"]
+    assert status == 0 and greedy["ok"] and [c["k"] for c in greedy["values"]] == [1, 4, 8]
+    status, report = exact(
+        capsys, "--temperature", "0", "--continuations", "0", "--verifier", "always-accept"
+    )
+    assert status == 1 and not report["checks"]["greedy"]["ok"]
 
 
 def test_without_a_drafted_position_the_other_checks_remain(capsys):

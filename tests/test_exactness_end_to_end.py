@@ -31,7 +31,7 @@ def test_a_correct_engine_agrees_with_the_joint_law(drafter, length):
     test = worked(1000, length=length, drafter=drafter)
     test.recheck(10)
     check = test.check()
-    assert check.ok and check.test.ok and check.plain_test.ok and not check.impossible
+    assert check.ok and check.agrees and not check.too_few and not check.impossible
     assert check.continuations == 1000 and len(check.controls) == 10 and check.controls_agree
     assert "agrees with" in check.sentence and "10 of 10" in check.sentence
     assert check.rows_looked_up > check.rows_computed
@@ -48,7 +48,7 @@ def test_the_bars_are_the_exact_joint_law():
     for column in ("law", "share", "plain"):
         assert sum(getattr(b, column) for b in check.bars) == pytest.approx(1.0)
     assert sum(b.inside for b in check.bars) >= 17
-    assert check.test.bins > sum(mass * 2000 >= 5 for mass in law.values())  # and for beginnings
+    assert check.test.bins > sum(mass >= 1 / 400 for mass in law.values())  # and for beginnings
 
 
 @pytest.mark.parametrize("smallest", [0.001, 0.02, 0.1, 0.9])
@@ -76,7 +76,7 @@ def test_cells_are_a_partition_with_the_right_masses(smallest, eos):
 def test_beginnings_are_tested_where_whole_continuations_are_rare():
     pair = TablePair(TableModel(40, salt=1), TableModel(40, salt=2))
     check = worked(200, pair=pair).check()
-    assert [b.tokens for b in check.bars] == [None]  # not one is expected five times
+    assert check.bars[-1].tokens is None and check.bars[-1].law > 0.8  # hardly any is likely
     assert check.test.degrees > 5 and check.ok
     assert not worked(200, pair=pair, fault=FAULTS["always-accept"]).check().ok
 
@@ -119,7 +119,7 @@ def test_faults_over_whole_continuations_are_caught(name):
     test = worked(3000, length=4, k=3, fault=FAULTS[name])
     test.recheck(20)
     check = test.check()
-    assert not check.test.ok and not check.plain_test.ok and not check.ok
+    assert not check.agrees and check.plain_test.p_value < 1e-4 and not check.ok
     assert check.controls_agree  # the fault is in the engine, not in the look-ups
     assert "contradicts" in check.sentence
 
@@ -199,7 +199,7 @@ def test_wrong_look_ups_show_in_the_controls():
 
 def test_too_few_continuations_are_no_test():
     check = worked(3).check()
-    assert check.test.degrees == 0 and "too few" in check.sentence
+    assert check.too_few and check.ok and "too few" in check.sentence
 
 
 @pytest.mark.parametrize("length", [0, 5])

@@ -9,7 +9,7 @@ from specviz.decoding.randomness import accepts, inverse_cdf
 from specviz.decoding.sampling import SamplingConfig
 from specviz.decoding.verify import verify_block
 from specviz.exactness.arithmetic import arithmetic
-from specviz.exactness.chi_square import draws_needed, goodness_of_fit, merge, same_law
+from specviz.exactness.chi_square import goodness_of_fit, merge, same_law
 from specviz.exactness.guide_table import InverseCdf
 from specviz.exactness.noise import honest_noise, mean_absolute_deviation
 from specviz.exactness.sampling import Draws, SamplingTest, draws_until_caught
@@ -110,7 +110,7 @@ def test_the_honest_rule_agrees_with_p():
         test.add(n)
         check = test.check()
         assert check.draws == test.draws.total
-        assert check.ok and not check.caught and "agrees with p" in check.sentence
+        assert check.says == "agrees" and not check.caught and "agrees with p" in check.sentence
         assert check.noise.low <= check.tv <= check.noise.high
         assert check.accepted_low <= check.beta <= check.accepted_high
         assert check.acceptance == pytest.approx(check.beta)
@@ -186,13 +186,13 @@ def test_faults_are_caught_within_a_million_draws_and_follow_their_own_law(name)
 def test_exact_and_bookkeeping_variations_stay_green(name):
     test = SamplingTest(opposed(), FAULTS[name], seed=1)
     test.add(300_000)
-    assert test.check().ok
+    assert test.check().says == "agrees"
 
 
 def test_the_inclusive_comparison_is_too_rare_for_sampling_but_not_for_arithmetic():
     spot = Spot(np.array([0.0, 0.6, 0.4]), np.array([0.5, 0.2, 0.3]))
     needed, check = draws_until_caught(spot, FAULTS["inclusive"], most=100_000)
-    assert needed is None and check.ok
+    assert needed is None and check.says == "agrees"
     sums = arithmetic(spot, FAULTS["inclusive"])
     assert not sums.ok and sums.deviation == pytest.approx(2.0**-25)
     assert sums.worst in (0, 1)
@@ -203,18 +203,50 @@ def test_one_draw_that_p_excludes_is_enough():
     test = SamplingTest(spot, FAULTS["always-accept"])
     test.add(20)
     check = test.check()
-    assert check.test.impossible > 0 and check.caught and "excludes" in check.sentence
+    assert check.evidence.impossible > 0 and check.caught and "excludes" in check.sentence
 
 
-def test_a_position_without_chance_has_nothing_to_test():
+def test_a_position_without_chance_is_decided_by_what_p_excludes():
     spot = Spot(np.array([0.0, 1.0]), np.array([0.5, 0.5]))
     test = SamplingTest(spot)
     test.add(1000)
     check = test.check()
-    assert check.ok and check.test.degrees == 0 and "one token" in check.sentence
+    assert check.says == "agrees" and check.enough == 4 and check.test.degrees == 0  # 1 - 0.5⁴ > 0.9
     faulty = SamplingTest(spot, FAULTS["always-accept"])
     faulty.add(1000)
     assert faulty.check().caught
+
+
+FLAT = np.full(2000, 1 / 2000)
+TILTED = np.where(np.arange(2000) < 1000, 1.75, 0.25) / 2000  # three eighths of the mass elsewhere
+
+
+@pytest.mark.parametrize(
+    "spot, draws",
+    [
+        (Spot(FLAT, TILTED), 200),
+        (Spot(np.array([0.5, 0.5]), np.array([0.5, 0.5])), 10_000),
+        (Spot(np.array([0.5, 0.5]), np.array([0.501, 0.499])), 10_000),
+        (Spot(np.array([0.0, 1.0]), np.array([0.0, 1.0])), 10_000),
+    ],
+    ids=["flat", "equal", "nearly equal", "equal and certain"],
+)
+def test_where_nothing_can_be_said_it_neither_passes_nor_fails(spot, draws):
+    for fault in (None, FAULTS["always-accept"]):
+        test = SamplingTest(spot, fault)
+        test.add(draws)
+        check = test.check()
+        assert check.says == "too few" and not check.caught
+        assert "Too few draws to tell" in check.sentence and "agrees" not in check.sentence
+
+
+def test_with_enough_draws_the_same_position_is_decided():
+    spot = Spot(FLAT, TILTED)
+    honest, faulty = SamplingTest(spot), SamplingTest(spot, FAULTS["always-accept"])
+    assert 200 < honest.enough < 20_000
+    for test in (honest, faulty):
+        test.add(2 * honest.enough)
+    assert honest.check().says == "agrees" and faulty.check().caught
 
 
 def test_faults_over_several_positions_are_refused():
@@ -248,27 +280,6 @@ class TestChiSquare:
         assert ours.statistic == pytest.approx(theirs.statistic)
         assert ours.p_value == pytest.approx(theirs.pvalue)
         assert same_law(a, rng.multinomial(500, [0.3, 0.1, 0.1, 0.1, 0.2, 0.2])).p_value < 1e-6
-
-    def test_the_draws_needed_give_the_power_asked_for(self):
-        law = np.array([0.4, 0.3, 0.2, 0.1])
-        other = np.array([0.38, 0.3, 0.21, 0.11])
-        n = draws_needed(law, other, 0.9)
-        rng = np.random.default_rng(3)
-        alarms = [goodness_of_fit(c, law).p_value < 0.001 for c in rng.multinomial(n, other, 2000)]
-        assert 0.87 < np.mean(alarms) < 0.93
-
-    def test_the_draws_needed_where_the_law_excludes_something(self):
-        assert draws_needed(np.array([1.0, 0.0]), np.array([0.99, 0.01])) == 230
-        assert draws_needed(np.array([0.5, 0.5]), np.array([0.5, 0.5])) is None
-
-    def test_a_leak_of_a_chosen_size(self):
-        test = SamplingTest(GOLDEN)
-        small, large = test.draws_needed(0.003), test.draws_needed(0.03)
-        assert 80 < small / large < 120  # the noise falls with the root of the draws
-        assert test.draws_needed(0.31) is None  # p and q are 0.3 apart
-        leaky = np.array([0.5, 0.3, 0.2]) + 0.1 * np.array([-0.3, 0.0, 0.3])
-        counts = np.random.default_rng(1).multinomial(10 * large, leaky)
-        assert not goodness_of_fit(counts, GOLDEN.p).ok
 
 
 class TestNoise:

@@ -13,9 +13,8 @@ from tables import TableModel, TablePair, table_pair
 
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
-from specviz.decoding.trace import Table, TokenText
+from specviz.decoding.trace import TokenText
 from specviz.reading.explain import verdict
-from specviz.reading.html_export import round_html, run_html
 from specviz.reading.inspect import inspect_position
 from specviz.reading.prose import name, plain, sentence, strong
 from specviz.tokens import visible
@@ -163,19 +162,6 @@ def test_a_round_that_cannot_be_judged_again_says_so():
     app = opened(trace, (1, 1))
     app.slider[0].set_value(0.001).run()
     assert any("cannot be judged again: the correct uniform was not recorded" in t.value for t in app.text)
-
-
-def test_a_file_may_lack_tables_and_texts():
-    trace = trace_of()
-    empty = Table((), (), (), (), (), (), ())
-    rounds = tuple(
-        replace(r, positions=tuple(replace(p, table=empty) for p in r.positions)) for r in trace.rounds
-    )
-    trace = replace(trace, rounds=rounds, tokens={})
-    for place in every_place(opened(trace, (1, 1)), 2):
-        assert place.text(place.token) == TokenText(f"#{place.token}".encode(), special=True)
-        for text in (run_html(trace, visible), round_html(trace, place.round.number, visible)):
-            assert f"#{place.token}" in text
 
 
 def test_the_notation_switch_swaps_the_letters():

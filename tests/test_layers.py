@@ -13,7 +13,7 @@ FLOORS: list[set[str]] = [
     {"decoding", "tokens", "settings"},
     {"models", "recipe", "traces"},
     {"reading"},
-    {"exactness", "overlap", "training"},
+    {"diagnosis", "exactness", "overlap", "training"},
     {"lessons"},
     {"ui", "cli"},
 ]

@@ -212,6 +212,46 @@ def test_an_order_that_is_none_is_not_believed(value):
     assert component._order(value, "v", {"a", "b"}) is None
 
 
+def component_data(at):
+    return json.loads(at.get("bidi_component")[0].proto.json)
+
+
+def test_the_order_that_is_shown_has_the_mistakes_outside_and_no_old_marks():
+    at = practice(practice="order", exercise="3")
+    at.segmented_control(key="order-mistakes").set_value(3).run()
+    at.button(key="order-check").click().run()
+    assert component_data(at)["marks"]
+    at.button(key="order-solve").click().run()
+    data = component_data(at)
+    assert data["order"] == list(ordering.STEPS) and data["marks"] is None
+    assert len(data["out"]) == 3 and set(data["out"]) <= set(ordering.DISTRACTORS)
+    at.button(key="order-check").click().run()
+    assert [s.value for s in at.success] == ["Every line stands where it must."]
+    assert set(component_data(at)["marks"].values()) == {""}
+
+
+def test_only_a_line_at_its_place_is_marked_as_right():
+    at = practice(practice="order", exercise="3")
+    first, second, *rest = ordering.STEPS
+    kept = [*rest, first, second]  # two lines have to move; the other three are in order, at wrong places
+    at.session_state["ordering-memory"]["order"] = Order(tuple(kept), ())
+    at.run()
+    at.button(key="order-check").click().run()
+    marks = component_data(at)["marks"]
+    assert set(marks) == {first, second} and all(marks.values()), "nothing stands at its place"
+
+
+def test_another_source_of_lines_leaves_mistakes_and_order_as_they_are():
+    at = practice(practice="order", exercise="3")
+    at.segmented_control(key="order-mistakes").set_value(2).run()
+    kept = tuple(reversed(component_data(at)["order"]))
+    at.session_state["ordering-memory"]["order"] = Order(kept, ())
+    at.segmented_control(key="order-source").set_value("a real round").run()
+    at.segmented_control(key="order-source").set_value("five steps").run()
+    assert at.segmented_control(key="order-mistakes").value == 2
+    assert component_data(at)["order"] == list(kept)
+
+
 def test_an_order_with_lines_left_out_is_believed():
     assert component._order({"version": "v", "kept": ["b"], "out": ["a"]}, "v", {"a", "b"}) == Order(
         ("b",), ("a",)

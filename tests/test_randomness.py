@@ -107,3 +107,8 @@ def test_heaviest_agrees_with_a_full_sort(shape):
         full = full[weights[full] > 0]
         for count in (1, 8, 64, 2048, 5000):
             assert heaviest(weights, count).tolist() == full[:count].tolist()
+
+
+def test_the_largest_seeds_are_told_apart():
+    draws = [SeededRandomness(2**64 - n).round(1).accept_u(0) for n in range(1, 6)]
+    assert len(set(draws)) == 5

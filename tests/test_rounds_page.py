@@ -121,6 +121,27 @@ def test_values_from_a_link_are_clamped():
     assert app.session_state["drafter"] == "model"
 
 
+def test_a_value_of_a_link_that_cannot_be_is_said_as_text():
+    app = open_app(k="99", drafter="<b>x</b>", temperature="nan", seed="5", prompt="y" * 9000)
+    said = " ".join(w.value for w in app.warning)
+    assert "k = `99`" in said and "`16` is used" in said and "from 0 to 16" in said
+    assert "drafter = `<b>x</b>`" in said and "temperature = `nan`" in said and "9,000 characters" in said
+    assert "seed" not in said
+    app.number_input(key="k").set_value(3).run()
+    assert not app.warning, "a change of the settings has answered it"
+
+
+def test_a_prompt_that_no_link_holds_is_refused_and_the_old_one_is_not_run():
+    app = open_app()
+    app.text_area(key="prompt").set_value("z" * 9000).run()
+    assert "9,000 characters" in " ".join(e.value for e in app.error)
+    assert app.button(key="run_toggle").disabled and app.button(key="run_step").disabled
+    assert "prompt" not in app.query_params
+    app.text_area(key="prompt").set_value("short").run()
+    assert not app.error and not app.button(key="run_toggle").disabled
+    assert app.query_params["prompt"] in ("short", ["short"])
+
+
 def test_run_makes_rounds_to_the_end(table_pairs):
     app = open_app(prompt="abcabc", max_tokens="24", seed="4")
     assert "have not been run here" in texts(app)

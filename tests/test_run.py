@@ -7,6 +7,7 @@ import pytest
 from tables import TableModel, TablePair, table_pair
 
 from specviz.decoding import cache as caches
+from specviz.decoding import codec
 from specviz.decoding.run import DecodingRun, RunError
 from specviz.decoding.sampling import SamplingConfig
 
@@ -191,8 +192,11 @@ def test_a_run_without_a_draft_model_names_the_way_out():
     "settings, message",
     [
         ({"k": -1}, "k must be"),
+        ({"k": 2000}, "k must be 0 … 1000"),
         ({"max_new_tokens": 0}, "max_new_tokens"),
+        ({"max_new_tokens": 10_000_001}, "max_new_tokens must be 1 … 10,000,000"),
         ({"stop": [""]}, "stop string"),
+        ({"stop": ["a\ud800"]}, "half of a surrogate pair"),
         ({"drafter": "oracle"}, "unknown drafter"),
         ({"seed": -3}, "seed"),
     ],
@@ -207,6 +211,26 @@ def test_empty_and_overlong_prompts_are_refused():
         DecodingRun(table_pair(4), "")
     with pytest.raises(ValueError, match="at most 64"):
         DecodingRun(table_pair(4), "ab" * 40)
+    with pytest.raises(ValueError, match="at most 1,000,000 characters"):
+        DecodingRun(table_pair(4), "ab" * 500_001)
+
+
+@pytest.mark.parametrize("prompt", ["ab\ud800", "\udfffab"])
+def test_a_prompt_with_half_a_character_is_refused(prompt):
+    with pytest.raises(ValueError, match="half of a surrogate pair, which is no character: remove it"):
+        DecodingRun(table_pair(4), prompt)
+
+
+@pytest.mark.parametrize("token", [4, 10**6, -1])
+def test_ids_outside_the_vocabulary_are_refused(token):
+    with pytest.raises(ValueError, match=rf"token id {token}; ids go from 0 to 3"):
+        DecodingRun(table_pair(4), [0, token])
+
+
+def test_the_largest_values_that_are_taken_can_be_saved_and_loaded():
+    run = make_run(k=1000, max_new_tokens=10_000_000, seed=2**64 - 1)
+    run.step()
+    assert codec.loads(codec.dumps(run.trace(), compress=True)) == run.trace()
 
 
 class TestNgram:

@@ -129,12 +129,6 @@ def test_it_is_compact_and_json():
     assert len(text) < 120 * len(trace.output_ids)
 
 
-def test_a_token_that_the_trace_does_not_name_is_shown_by_its_id(trace):
-    tokens = {id: text for id, text in trace.tokens.items() if id != PROMPT[0]}
-    data = payload(replace(trace, tokens=tokens))
-    assert data["tokens"][data["prompt"][0]] == ["special", f"#{PROMPT[0]}"]
-
-
 def test_special_tokens_are_marked(trace):
     tokens = {**trace.tokens, PROMPT[1]: TokenText(b"<|im_end|>", special=True)}
     data = payload(replace(trace, tokens=tokens))

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from branching import enumerate_law
 
-from specviz.decoding.randomness import SeededRandomness, accepts, inverse_cdf
+from specviz.decoding.faults import Hand
+from specviz.decoding.randomness import accepts, inverse_cdf
 from specviz.decoding.verify import VerifyError, residual, verify_block
+from specviz.exactness.sampling import Draws
 
 P = np.array([0.5, 0.3, 0.2])
 Q = np.array([0.2, 0.3, 0.5])
@@ -137,16 +139,22 @@ def test_the_residual_is_float64_even_for_float32_rows():
 
 
 def test_opposed_distributions_match_the_target_by_chi_square():
-    """200,000 draws, V = 16, draft logits the negative of the target's: nearly everything is rejected."""
+    """200,000 draws, V = 16, draft logits the negative of the target's: nearly everything is rejected.
+
+    The draws are those of `verify_block`, many at once; 1,000 of them are made by it, too.
+    """
     from scipy.stats import chisquare
 
     z = np.random.default_rng(5).normal(0, 1.5, 16)
     p, q = (np.exp(s - np.logaddexp.reduce(s)) for s in (z, -z))
-    rows, streams, n = np.stack([p, p]), SeededRandomness(11), 200_000
-    counts = np.zeros(16)
-    for number in range(1, n + 1):
-        randomness = streams.round(number)
-        drafts = [randomness.draft(0, q)]
-        counts[first_token(verify_block(rows, q[None], drafts, randomness), drafts)] += 1
+    rows, n = np.stack([p, p]), 200_000
+    us = np.random.default_rng(11).random((3, n))
+    tokens, _ = Draws(Hand(p, q, q)).judge(us[0], us[1], us[2].take)
+    for i in range(1000):
+        draft_u, accept_u, correct_u = us[:, i]
+        drafts = [inverse_cdf(q, draft_u)]
+        verdict = verify_block(rows, q[None], drafts, Fixed([accept_u], correct_u))
+        assert first_token(verdict, drafts) == tokens[i]
+    counts = np.bincount(tokens, minlength=16)
     assert chisquare(counts, p * n).pvalue > 1e-3
     assert chisquare(counts, q * n).pvalue < 1e-12  # the check can fail

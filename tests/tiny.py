@@ -105,3 +105,23 @@ def tiny_pair(draft_seed: int | None = 2, **kwargs) -> LoadedPair:
     if draft_seed is not None:
         draft = TransformersModel(llama(draft_seed), "tiny draft", len(VOCAB))
     return LoadedPair("tiny", target, draft, tokenizer)
+
+
+def tiny_gpt2_pair(context_length: int = 32) -> LoadedPair:
+    """A pair of tiny random GPT-2s: positions are learnt, and there is none beyond the context."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    models = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        config = GPT2Config(
+            vocab_size=len(VOCAB),
+            n_positions=context_length,
+            n_embd=16,
+            n_layer=2,
+            n_head=2,
+            bos_token_id=0,
+            eos_token_id=1,
+        )
+        models.append(TransformersModel(GPT2LMHeadModel(config).eval(), f"tiny gpt2 {seed}", len(VOCAB)))
+    return LoadedPair("tiny gpt2", models[0], models[1], letter_tokenizer())

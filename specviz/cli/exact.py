@@ -16,6 +16,7 @@ from specviz.exactness.arithmetic import arithmetic
 from specviz.exactness.cache_check import CacheCheck, check_caches
 from specviz.exactness.continuations import EndToEnd
 from specviz.exactness.evidence import leak_test
+from specviz.exactness.greedy import greedy_checks
 from specviz.exactness.recompute import recompute
 from specviz.exactness.sampling import SamplingTest
 
@@ -29,7 +30,7 @@ def add_parser(subparsers) -> None:
         help="check exactness: arithmetic, draws, evidence, whole continuations, caches",
         description="Runs the prompt and checks that its output follows the target's distribution. Exits 1 "
         "if a check fails. A correct engine fails by chance in at most 1 of 20 runs, by the evidence on the "
-        "run alone; the other checks give a false alarm once in a thousand.",
+        "run alone; draws and continuations give a false alarm in at most 1 of 1,000.",
     )
     options.add_run_options(parser)
     options.add_pair_options(parser)
@@ -94,6 +95,12 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError(f"round {number} has {len(spots)} drafted positions, not {row}")
         report.about["position"] = {"round": number, "row": row}
         _at_position(report, spots[row - 1], fault, control, args.draws, args.seed)
+    if target_sampling.temperature == 0.0:
+        settings = {name: value for name, value in recipe.items() if name != "k"}
+        settings |= {"max_new_tokens": args.max_new_tokens, "stop": args.stop}
+        greedy = greedy_checks(pair, args.prompt, start=start, **settings)
+        said = " ".join(check.sentence for check in greedy)
+        report.add("greedy", all(c.ok for c in greedy), said, [asdict(check) for check in greedy])
     evidence = leak_test([trace])
     report.add("run", evidence.ok, evidence.sentence, {**asdict(evidence), "evidence": evidence.evidence})
     if args.continuations:
@@ -127,7 +134,8 @@ def _at_position(
         test = SamplingTest(spot, fault, seed)
         test.add(draws)
         check = test.check()
-        report.add("sampling", check.ok, check.sentence, asdict(check))
+        said = None if check.says == "too few" else check.says == "agrees"
+        report.add("sampling", said, check.sentence, {**asdict(check), "says": check.says})
     if not control.one_position:
         raise ValueError(f"{control.name} shows over several positions only and is no control for draws")
     wrong = SamplingTest(spot, control, seed)
@@ -140,7 +148,8 @@ def _at_position(
         sentence += (
             f" It would take about {needed:,} draws." if needed else " It changes nothing at this position."
         )
-    report.add("control", check.caught or not due, sentence, {**asdict(check), "draws_to_catch": needed})
+    values = {**asdict(check), "says": check.says, "draws_to_catch": needed}
+    report.add("control", check.caught or not due, sentence, values)
 
 
 def _first_drafted(trace: Trace) -> tuple[int, int] | None:
@@ -166,22 +175,31 @@ class _Report:
 
     @property
     def ok(self) -> bool:
-        return all(result["ok"] for result in self.results.values())
+        return all(result["ok"] is not False for result in self.results.values())
 
     def say(self, line: str) -> None:
         if not self.as_json:
             print(line, flush=True)
 
-    def add(self, name: str, ok: bool, sentence: str, values: Any) -> None:
+    def add(self, name: str, ok: bool | None, sentence: str, values: Any) -> None:
+        """`ok` is None if nothing can be said either way."""
         self.results[name] = {"ok": ok, "sentence": sentence, "values": values}
-        self.say(f"{'✓' if ok else '✗'} {name.replace('_', ' ')}: {sentence}")
+        glyph = "…" if ok is None else "✓" if ok else "✗"
+        self.say(f"{glyph} {name.replace('_', ' ')}: {sentence}")
 
     def close(self) -> None:
         if self.as_json:
             print(json.dumps(_plain({"ok": self.ok, **self.about, "checks": self.results}), allow_nan=False))
         else:
-            failed = [name.replace("_", " ") for name, result in self.results.items() if not result["ok"]]
-            print("all checks passed" if self.ok else f"failed: {', '.join(failed)}", file=sys.stdout)
+            failed, undecided = self._named(False), self._named(None)
+            passed = "all checks passed" + (f", nothing to be said of: {undecided}" if undecided else "")
+            print(passed if self.ok else f"failed: {failed}", file=sys.stdout)
+
+    def _named(self, ok: bool | None) -> str:
+        """The checks that found this."""
+        return ", ".join(
+            name.replace("_", " ") for name, result in self.results.items() if result["ok"] is ok
+        )
 
 
 def _plain(value: Any) -> Any:

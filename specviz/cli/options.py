@@ -39,6 +39,10 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--max-new-tokens", type=int, default=48)
     parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help="may be repeated")
+    add_sampling_options(parser)
+
+
+def add_sampling_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("sampling", "the draft's controls are the target's unless given")
     for name, default in (("temperature", 0.7), ("top-k", 0), ("top-p", 1.0), ("min-p", 0.0)):
         group.add_argument(f"--{name}", type=type(default), default=default, help=f"(default: {default})")

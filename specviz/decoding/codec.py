@@ -1,65 +1,86 @@
-"""Trace files: versioned JSON, gzipped when the name ends in .gz. Whatever is read is checked.
+"""Trace files: versioned JSON, gzipped when the name ends in .gz. Whatever is read is checked, once.
 
-The format follows the dataclasses of `trace`: an object per value, a list per tuple. Reading checks
-every type, range and size, refuses NaN and infinity, and names the field that is wrong. Nothing in a
-file is ever executed.
+The format follows the dataclasses of `trace`: an object per value, a list per tuple. msgspec checks types
+and ranges while it parses, and skips fields that it does not know without building them, so that a file
+cannot take much more memory than it has bytes. Then `consistency.check` makes sure that the parts fit each
+other. Nothing in a file is ever executed.
 """
 
 import gzip
-import json
-import types
-from collections.abc import Callable
-from dataclasses import fields, is_dataclass
-from functools import cache
+import re
+import zlib
+from dataclasses import fields
 from io import BytesIO
-from math import isfinite
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, get_type_hints
 
-from specviz.decoding.trace import Position, Round, TokenText, Trace
+import msgspec
+
+from specviz.decoding.consistency import TraceError, check
+from specviz.decoding.trace import Text, TokenId, TokenText, Trace
+
+__all__ = ["TraceError", "dumps", "load", "loads", "save"]
 
 FORMAT = "specviz-trace"
 # A reader takes any minor version of its own major one, and ignores fields that it does not know.
-VERSION = (1, 0)
+# 1.1 has the log-probabilities of the committed tokens, and the time that recording took.
+VERSION = (1, 1)
 MAX_BYTES = 128 * 2**20  # of JSON, after decompression
-MAX_ITEMS = 200_000  # of any one list
-MAX_TEXT = 1_000_000  # characters of any one string
+# Of JSON to its compressed form; real traces have 2 to 30. Reading a file takes at most MAX_RATIO * MEMORY
+# times its size and BASE, an uncompressed one MEMORY times and BASE (bytes on top of the interpreter's).
+MAX_RATIO = 100
+MEMORY = 16
+BASE = 32 * 2**20
 
 
-class TraceError(ValueError):
-    """A file that is not a valid trace; the message names the field."""
+class _Token(msgspec.Struct, array_like=True, frozen=True):
+    """A `TokenText` in a file: [text, special], or [null, special, hex] for bytes that are no characters."""
+
+    text: Text | None
+    special: bool
+    data: Text = ""
 
 
-def to_dict(trace: Trace) -> dict[str, Any]:
-    """Plain JSON values, with the format's name and version."""
-    return {"format": FORMAT, "version": list(VERSION), **_plain(trace)}
+class _Header(msgspec.Struct, frozen=True):
+    format: Text = ""
+    version: tuple[int, int] = (0, 0)
 
 
-def from_dict(data: Any) -> Trace:
-    """The trace that `to_dict` described.
+# What a file holds: the fields of a trace, with texts as they are written.
+_File = msgspec.defstruct(
+    "_File",
+    [
+        (
+            f.name,
+            dict[TokenId, _Token]
+            if f.name == "tokens"
+            else get_type_hints(Trace, include_extras=True)[f.name],
+        )
+        for f in fields(Trace)
+        if f.name != "error"
+    ]
+    + [("error", Text, "")],
+)
+
+
+def dumps(trace: Trace, compress: bool = False) -> bytes:
+    """UTF-8 JSON, gzipped if asked for. `loads` reads whatever this writes.
 
     Raises:
-        TraceError: for anything else, an unknown major version included.
+        TraceError: if the trace is larger than a file may be.
     """
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise TraceError(f'not a SpecViz trace: the field "format" should be "{FORMAT}"')
-    version = data.get("version")
-    if not (isinstance(version, list) and len(version) == 2 and all(type(v) is int for v in version)):
-        raise TraceError('the field "version" should be a list of two whole numbers')
-    if version[0] != VERSION[0]:
-        raise TraceError(
-            f"the trace has format version {version[0]}.{version[1]}; "
-            f"this SpecViz reads versions {VERSION[0]}.x"
-        )
-    trace = _decoder(Trace)(data, "trace")
-    _check(trace)
-    return trace
-
-
-def dumps(trace: Trace) -> bytes:
-    """UTF-8 JSON."""
-    text = json.dumps(to_dict(trace), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-    return text.encode()
+    head = {"format": FORMAT, "version": VERSION}
+    body = {f.name: getattr(trace, f.name) for f in fields(Trace)}
+    body["tokens"] = {token: _written(text) for token, text in trace.tokens.items()}
+    content = msgspec.json.encode(head | body)
+    if len(content) > MAX_BYTES:
+        raise TraceError(f"the run is too long for a file: more than {MAX_BYTES // 2**20} MiB")
+    if not compress:
+        return content
+    packed = gzip.compress(content, mtime=0)  # equal traces make equal files
+    if len(content) > _unpacked_limit(packed):  # rounds that repeat each other over and over
+        packed = gzip.compress(content, compresslevel=0, mtime=0)
+    return packed
 
 
 def loads(content: bytes) -> Trace:
@@ -69,31 +90,31 @@ def loads(content: bytes) -> Trace:
         TraceError: if it is not a valid trace or larger than the limits.
     """
     if content[:2] == b"\x1f\x8b":
-        try:
-            with gzip.open(BytesIO(content)) as stream:
-                content = stream.read(MAX_BYTES + 1)
-        except (OSError, EOFError) as error:
-            raise TraceError(f"the gzip data are damaged: {error}") from None
+        content = _unpacked(content)
     if len(content) > MAX_BYTES:
         raise TraceError(f"the trace is larger than {MAX_BYTES // 2**20} MiB")
     try:
-        data = json.loads(content, parse_constant=_refuse_constant)
+        _check_header(content)
+        data = msgspec.json.decode(content, type=_File)
     except RecursionError:
         raise TraceError("the JSON is nested too deeply") from None
-    except ValueError as error:
-        if isinstance(error, TraceError):
-            raise
+    except msgspec.ValidationError as error:
+        raise TraceError(_located(str(error))) from None
+    except TraceError:
+        raise
+    except ValueError as error:  # msgspec's own, and Python's for numbers of too many digits
         raise TraceError(f"not valid JSON: {error}") from None
-    return from_dict(data)
+    values: dict[str, Any] = {f.name: getattr(data, f.name) for f in fields(Trace)}
+    values["tokens"] = {token: _read(text, token) for token, text in values["tokens"].items()}
+    trace = Trace(**values)
+    check(trace)
+    return trace
 
 
 def save(trace: Trace, path: str | Path) -> None:
     """Write a trace; gzipped when the name ends in .gz."""
     path = Path(path)
-    content = dumps(trace)
-    if path.suffix == ".gz":
-        content = gzip.compress(content, mtime=0)  # equal traces make equal files
-    path.write_bytes(content)
+    path.write_bytes(dumps(trace, compress=path.suffix == ".gz"))
 
 
 def load(path: str | Path) -> Trace:
@@ -109,186 +130,61 @@ def load(path: str | Path) -> Trace:
     return loads(path.read_bytes())
 
 
-def _refuse_constant(name: str) -> None:
-    raise TraceError(f"the JSON contains {name}, which is not a number")
+def _unpacked_limit(packed: bytes) -> int:
+    return min(MAX_BYTES, MAX_RATIO * len(packed))
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, TokenText):
-        return _token_to_list(value)
-    if is_dataclass(value):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    return value
+def _unpacked(content: bytes) -> bytes:
+    limit = _unpacked_limit(content)
+    try:
+        with gzip.open(BytesIO(content)) as stream:
+            unpacked = stream.read(limit + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise TraceError(f"the gzip data are damaged: {error}") from None
+    if len(unpacked) > limit:
+        raise TraceError(
+            f"the file unpacks to more than {limit / 2**20:.1f} MiB, {MAX_RATIO} times its size at most, "
+            "which no trace does"
+        )
+    return unpacked
 
 
-def _token_to_list(token: TokenText) -> list[Any]:
-    """[text, special], or [null, special, hex] for bytes that are no whole characters."""
+def _check_header(content: bytes) -> None:
+    try:
+        header = msgspec.json.decode(content, type=_Header)
+    except msgspec.ValidationError as error:
+        raise TraceError(f"not a SpecViz trace: {_located(str(error))}") from None
+    if header.format != FORMAT:
+        raise TraceError(f'not a SpecViz trace: the field "format" should be "{FORMAT}"')
+    if header.version[0] != VERSION[0]:
+        major, minor = header.version
+        raise TraceError(
+            f"the trace has format version {major}.{minor}; this SpecViz reads versions {VERSION[0]}.x"
+        )
+
+
+def _located(message: str) -> str:
+    """A message of msgspec's with the field in front."""
+    problem, _, path = message.partition(" - at `")
+    path = re.sub(r"`.*", "", path.removeprefix("key` in `")).removeprefix("$")
+    return f"trace{path}: {problem[:1].lower()}{problem[1:]}".replace("`", "")
+
+
+def _written(token: TokenText) -> _Token | list[Any]:
     try:
         return [token.data.decode("utf-8"), token.special]
     except UnicodeDecodeError:
         return [None, token.special, token.data.hex()]
 
 
-def _token_from_list(data: Any, where: str) -> TokenText:
-    if isinstance(data, list) and len(data) in (2, 3) and isinstance(data[1], bool):
-        if len(data) == 2 and isinstance(data[0], str):
-            return TokenText(_utf8(data[0], where), data[1])
-        if len(data) == 3 and data[0] is None and isinstance(data[2], str):
-            try:
-                return TokenText(bytes.fromhex(data[2]), data[1])
-            except ValueError:
-                pass
-    raise TraceError(f"{where} should be [text, special] or [null, special, hexadecimal bytes]")
-
-
-def _utf8(text: str, where: str) -> bytes:
-    if len(text) > MAX_TEXT:
-        raise TraceError(f"{where} is longer than {MAX_TEXT} characters")
+def _read(token: _Token, id: int) -> TokenText:
+    if (token.text is None) == (not token.data):
+        raise TraceError(
+            f"trace.tokens[{id}] should be [text, special] or [null, special, hexadecimal bytes]"
+        )
+    if token.text is not None:
+        return TokenText(token.text.encode(), token.special)
     try:
-        return text.encode()
-    except UnicodeEncodeError:
-        raise TraceError(f"{where} contains half of a surrogate pair, which is no character") from None
-
-
-Decoder = Callable[[Any, str], Any]
-
-
-@cache
-def _decoder(kind: Any) -> Decoder:
-    """A function that checks a JSON value against a type hint and builds the value."""
-    if kind is TokenText:
-        return _token_from_list
-    if is_dataclass(kind):
-        return _dataclass_decoder(kind)
-    origin, args = get_origin(kind), get_args(kind)
-    if origin in (Union, types.UnionType):
-        inner = _decoder(next(a for a in args if a is not type(None)))
-        return lambda value, where: None if value is None else inner(value, where)
-    if origin is tuple:
-        return _list_decoder(_decoder(args[0]))
-    if origin is dict:
-        return _tokens_decoder(_decoder(args[1]))
-    if origin is Literal:
-        return _choice_decoder(args)
-    return _scalar_decoder(kind)
-
-
-def _dataclass_decoder(cls: Any) -> Decoder:
-    hints = get_type_hints(cls)
-    members = [(f, _decoder(hints[f.name]), f.metadata.get("range")) for f in fields(cls)]
-
-    def decode(value: Any, where: str) -> Any:
-        if not isinstance(value, dict):
-            raise TraceError(f"{where} should be an object")
-        built = {}
-        for member, decoder, limits in members:
-            place = f"{where}.{member.name}"
-            if member.name not in value:
-                raise TraceError(f"{place} is missing")
-            built[member.name] = item = decoder(value[member.name], place)
-            if limits is not None:
-                _check_range(item, limits, place)
-        try:
-            return cls(**built)
-        except ValueError as error:  # the values' own checks, such as those of the sampling controls
-            raise TraceError(f"{where}: {error}") from None
-
-    return decode
-
-
-def _check_range(value: Any, limits: tuple[float, float], where: str) -> None:
-    for item in value if isinstance(value, tuple) else (value,):
-        if item is not None and not limits[0] <= item <= limits[1]:
-            raise TraceError(f"{where} should lie in {limits[0]} … {limits[1]}, not be {item}")
-
-
-def _list_decoder(item: Decoder) -> Decoder:
-    def decode(value: Any, where: str) -> tuple:
-        if not isinstance(value, list):
-            raise TraceError(f"{where} should be a list")
-        if len(value) > MAX_ITEMS:
-            raise TraceError(f"{where} has more than {MAX_ITEMS} items")
-        return tuple([item(element, f"{where}[{i}]") for i, element in enumerate(value)])
-
-    return decode
-
-
-def _tokens_decoder(item: Decoder) -> Decoder:
-    def decode(value: Any, where: str) -> dict[int, Any]:
-        if not isinstance(value, dict):
-            raise TraceError(f"{where} should be an object")
-        if len(value) > MAX_ITEMS:
-            raise TraceError(f"{where} has more than {MAX_ITEMS} items")
-        if not all(key.isascii() and key.isdigit() and len(key) < 12 for key in value):
-            raise TraceError(f"the keys of {where} should be token ids")
-        return {int(key): item(element, f"{where}[{key}]") for key, element in value.items()}
-
-    return decode
-
-
-def _choice_decoder(choices: tuple) -> Decoder:
-    def decode(value: Any, where: str) -> Any:
-        if not isinstance(value, str) or value not in choices:
-            raise TraceError(f"{where} should be one of {', '.join(map(repr, choices))}")
-        return value
-
-    return decode
-
-
-def _scalar_decoder(kind: type) -> Decoder:
-    def decode(value: Any, where: str) -> Any:
-        if kind is float:
-            if type(value) is int and abs(value) < 2**63:
-                return float(value)
-            if type(value) is not float or not isfinite(value):
-                raise TraceError(f"{where} should be a finite number")
-            return value
-        if type(value) is not kind:
-            raise TraceError(f"{where} should be of type {kind.__name__}")
-        if isinstance(value, str):
-            _utf8(value, where)
-        return value
-
-    return decode
-
-
-def _check(trace: Trace) -> None:
-    """What types alone do not say: that the parts of a trace fit each other."""
-    start = len(trace.prompt_ids)
-    for i, round in enumerate(trace.rounds):
-        where = f"trace.rounds[{i}]"
-        if round.number != i + 1:
-            raise TraceError(f"{where}.number should be {i + 1}")
-        if round.start != start:
-            raise TraceError(f"{where}.start should be {start}, the committed tokens before it")
-        start += len(round.committed)
-        _check_round(round, where)
-
-
-def _check_round(round: Round, where: str) -> None:
-    if not round.positions or round.accepted > round.k:
-        raise TraceError(f"{where}.accepted should be at most the number of draft tokens")
-    for row, position in enumerate(round.positions):
-        _check_position(position, row == round.k, f"{where}.positions[{row}]")
-    if (round.outcome == "bonus") != (round.accepted == round.k):
-        raise TraceError(f"{where}.outcome does not fit the number of accepted tokens")
-    verified = (*round.draft_tokens[: round.accepted], round.token)
-    if not round.committed or round.committed != verified[: len(round.committed)]:
-        raise TraceError(f"{where}.committed should be the accepted tokens and the token after them")
-
-
-def _check_position(position: Position, last: bool, where: str) -> None:
-    drafted = (position.token, position.p, position.q, position.beta, position.residual_mass)
-    if any((value is None) != last for value in drafted):
-        raise TraceError(f"{where}: token, p, q, beta and residual_mass are given for draft tokens only")
-    if not last and position.q == 0.0:
-        raise TraceError(f"{where}.q should be above 0: the token was drawn from q")
-    if last != (position.state in ("bonus", "unused")):
-        raise TraceError(f"{where}.state does not fit its place in the round")
-    table = position.table
-    if len({len(getattr(table, f.name)) for f in fields(table)}) != 1:
-        raise TraceError(f"{where}.table should have columns of equal length")
+        return TokenText(bytes.fromhex(token.data), token.special)
+    except ValueError:
+        raise TraceError(f"trace.tokens[{id}] has no hexadecimal bytes") from None

@@ -65,7 +65,8 @@ class SeededRound:
         known = self._uniforms.get(stream)
         if known is None or row >= len(known):
             # The round is the counter's third word: 2**128 draws lie between two rounds.
-            bits = np.random.Philox(key=[self._seed, stream], counter=[0, 0, self._number, 0])
+            key = np.array([self._seed, stream], dtype=np.uint64)  # a list would round a large seed
+            bits = np.random.Philox(key=key, counter=[0, 0, self._number, 0])
             known = np.random.Generator(bits).random(max(16, row + 1))
             self._uniforms[stream] = known
         return float(known[row])

@@ -20,7 +20,17 @@ from specviz.decoding.protocols import Pair
 from specviz.decoding.randomness import Randomness, RoundRandomness, SeededRandomness
 from specviz.decoding.record import Made, Recorder, record
 from specviz.decoding.sampling import Effective, NonFiniteLogits, SamplingConfig, Scorer, effective_probs
-from specviz.decoding.trace import CacheStep, Finish, PairInfo, Round, TokenText, Trace
+from specviz.decoding.trace import (
+    MAX_COUNT,
+    MAX_K,
+    MAX_TEXT,
+    CacheStep,
+    Finish,
+    PairInfo,
+    Round,
+    TokenText,
+    Trace,
+)
 from specviz.decoding.verify import Verdict, Verifier, verifier_name, verify_block
 
 
@@ -82,8 +92,10 @@ class DecodingRun:
         cut: Cutter = cut,
         record: Recorder = record,
     ) -> None:
-        if k < 0 or max_new_tokens < 1:
-            raise ValueError(f"k must be 0 or more and max_new_tokens 1 or more, not {k}, {max_new_tokens}")
+        if not 0 <= k <= MAX_K:
+            raise ValueError(f"k must be 0 … {MAX_K}, not {k}")
+        if not 1 <= max_new_tokens <= MAX_COUNT:
+            raise ValueError(f"max_new_tokens must be 1 … {MAX_COUNT:,}, not {max_new_tokens:,}")
         if any(not text for text in stop):
             raise ValueError("a stop string must not be empty")
         self.pair = pair
@@ -99,8 +111,16 @@ class DecodingRun:
         self.cut = cut
         self.record = record
         self.randomness = randomness or SeededRandomness(seed)
+        for text in (prompt, *stop):
+            if isinstance(text, str):
+                _require_text(text)
         self.prompt = prompt if isinstance(prompt, str) else ""
         self.prompt_ids = tuple(pair.encode(prompt, chat) if isinstance(prompt, str) else prompt)
+        unknown = [token for token in self.prompt_ids if not 0 <= token < pair.vocab_size]
+        if unknown:
+            raise ValueError(
+                f"the prompt has the token id {unknown[0]}; ids go from 0 to {pair.vocab_size - 1}"
+            )
         if not self.prompt_ids:
             raise ValueError("the prompt has no tokens: type at least one character")
         if len(self.prompt_ids) > pair.target.context_length:
@@ -325,6 +345,18 @@ class _Owed:
 
     before: tuple[tuple[int, ...], tuple[int, ...]] | None
     features: Any
+
+
+def _require_text(text: str) -> None:
+    if len(text) > MAX_TEXT:
+        raise ValueError(f"a prompt or stop string has at most {MAX_TEXT:,} characters, not {len(text):,}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"character {error.start + 1} of the prompt or stop string is half of a surrogate pair, which is "
+            "no character: remove it"
+        ) from None
 
 
 def _length(cache: Cache | None) -> int:

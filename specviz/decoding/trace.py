@@ -14,8 +14,11 @@ bonus      the token drawn from the target's last row when every draft token was
 committed  accepted tokens and the corrected or bonus one, after cutting at EOS, stop string or limit
 """
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from specviz.decoding.sampling import SamplingConfig
 
@@ -24,12 +27,20 @@ Outcome = Literal["corrected", "bonus"]
 Finish = Literal["eos", "stop", "length", "context"]
 Removed = Literal["", "banned", "top-k", "top-p", "min-p", "greedy", "vocabulary"]
 
-UNIT = {"range": (0.0, 1.0)}
+MAX_K = 1000
+MAX_COUNT = 10_000_000
+MAX_TEXT = 1_000_000  # characters of a prompt or a stop string
+
+# The ranges that `codec` holds files to.
+Unit = Annotated[float, Meta(ge=0.0, lt=1.0)]
 # A probability or a sum of probabilities: rounding may carry a float64 sum slightly above one.
-MASS = {"range": (0.0, 1.0 + 1e-6)}
-COUNT = {"range": (0, 10_000_000)}
-TOKEN_ID = COUNT
-SECONDS = {"range": (0.0, 1e7)}
+Mass = Annotated[float, Meta(ge=0.0, le=1.0 + 1e-6)]
+Nats = Annotated[float, Meta(ge=0.0, le=1e6)]
+Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
+TokenId = Count
+Tokens = tuple[TokenId, ...]
+Seconds = Annotated[float, Meta(ge=0.0, le=1e7)]
+Text = Annotated[str, Meta(max_length=MAX_TEXT)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +70,9 @@ class Table:
         target_removed, draft_removed: the control that took the token's probability, "" if none did.
     """
 
-    ids: tuple[int, ...] = field(metadata=TOKEN_ID)
-    p: tuple[float, ...] = field(metadata=MASS)
-    q: tuple[float, ...] = field(metadata=MASS)
+    ids: Tokens
+    p: tuple[Mass, ...]
+    q: tuple[Mass, ...]
     target_logits: tuple[float | None, ...]
     draft_logits: tuple[float | None, ...]
     target_removed: tuple[Removed, ...]
@@ -80,11 +91,11 @@ class Rest:
         p_under, q_under: mass of p and of q on those with p <= q.
     """
 
-    count: int = field(metadata=COUNT)
-    p_over: float = field(metadata=MASS)
-    q_over: float = field(metadata=MASS)
-    p_under: float = field(metadata=MASS)
-    q_under: float = field(metadata=MASS)
+    count: Count
+    p_over: Mass
+    q_over: Mass
+    p_under: Mass
+    q_under: Mass
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,20 +121,20 @@ class Position:
     """
 
     state: State
-    token: int | None = field(metadata=TOKEN_ID)
-    p: float | None = field(metadata=MASS)
-    q: float | None = field(metadata=MASS)
-    u: float | None = field(metadata=UNIT)
-    draft_u: float | None = field(metadata=UNIT)
-    p_rank: int | None = field(metadata=COUNT)
-    q_rank: int | None = field(metadata=COUNT)
-    beta: float | None = field(metadata=MASS)
-    residual_mass: float | None = field(metadata=MASS)
-    kl: float | None
-    p_entropy: float
-    q_entropy: float | None
-    p_root_sum: float = field(metadata={"range": (0.0, 1e4)})
-    p_sesqui_sum: float = field(metadata=MASS)
+    token: TokenId | None
+    p: Mass | None
+    q: Mass | None
+    u: Unit | None
+    draft_u: Unit | None
+    p_rank: Count | None
+    q_rank: Count | None
+    beta: Mass | None
+    residual_mass: Mass | None
+    kl: Nats | None
+    p_entropy: Nats
+    q_entropy: Nats | None
+    p_root_sum: Annotated[float, Meta(gt=0.0, le=1e4)]
+    p_sesqui_sum: Mass
     target_logsumexp: float | None
     draft_logsumexp: float | None
     table: Table
@@ -150,9 +161,9 @@ class CacheStep:
         kept: cached after the cut; ``before + fed - kept`` were cut.
     """
 
-    before: int = field(metadata=COUNT)
-    fed: int = field(metadata=COUNT)
-    kept: int = field(metadata=COUNT)
+    before: Count
+    fed: Count
+    kept: Count
 
     @property
     def cut(self) -> int:
@@ -178,24 +189,31 @@ class Round:
         target_cache, draft_cache: cache movements; None for a drafter without a cache.
         draft_seconds, verify_seconds, other_seconds: wall time of drafting (model passes and draws),
             of the target's pass, and of everything else in the round.
+        record_seconds: the part of `other_seconds` that making this record took; 0 in files of version 1.0.
+        log_probs: natural log of each committed token's effective probability under the target; None where
+            that is 0, as under a wrong rule. () in files of version 1.0.
+        raw_log_probs: the same under the target's own distribution, before any control.
     """
 
-    number: int = field(metadata={"range": (1, 10_000_000)})
-    start: int = field(metadata=COUNT)
+    number: Annotated[int, Meta(ge=1, le=MAX_COUNT)]
+    start: Count
     positions: tuple[Position, ...]
-    accepted: int = field(metadata=COUNT)
+    accepted: Count
     outcome: Outcome
-    token: int = field(metadata=TOKEN_ID)
-    correct_u: float | None = field(metadata=UNIT)
+    token: TokenId
+    correct_u: Unit | None
     residual_empty: bool
-    committed: tuple[int, ...] = field(metadata=TOKEN_ID)
+    committed: Tokens
     finish: Finish | None
-    verifier: str
+    verifier: Text
     target_cache: CacheStep
     draft_cache: CacheStep | None
-    draft_seconds: float = field(metadata=SECONDS)
-    verify_seconds: float = field(metadata=SECONDS)
-    other_seconds: float = field(metadata=SECONDS)
+    draft_seconds: Seconds
+    verify_seconds: Seconds
+    other_seconds: Seconds
+    record_seconds: Seconds = 0.0
+    log_probs: tuple[float | None, ...] = ()
+    raw_log_probs: tuple[float | None, ...] = ()
 
     @property
     def k(self) -> int:
@@ -216,11 +234,11 @@ class ModelInfo:
     """What a model is and where it runs, as shown beside every result."""
 
     name: str
-    parameters: int = field(metadata={"range": (0, 10**14)})
+    parameters: Annotated[int, Meta(ge=0, le=10**14)]
     device: str
     dtype: str
-    layers: int = field(metadata=COUNT)
-    vocab_size: int = field(metadata=COUNT)
+    layers: Count
+    vocab_size: Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +257,8 @@ class PairInfo:
     name: str
     target: ModelInfo
     draft: ModelInfo | None
-    vocab_size: int = field(metadata=COUNT)
-    draft_vocab_size: int = field(metadata=COUNT)
+    vocab_size: Count
+    draft_vocab_size: Count
     fingerprint: str = ""
 
 
@@ -262,21 +280,21 @@ class Trace:
         error: why the run broke off, or "".
     """
 
-    prompt: str
+    prompt: Text
     chat: bool
-    prompt_ids: tuple[int, ...] = field(metadata=TOKEN_ID)
+    prompt_ids: Tokens
     pair: PairInfo
-    drafter: str
-    k: int = field(metadata={"range": (0, 1000)})
+    drafter: Text
+    k: Annotated[int, Meta(ge=0, le=MAX_K)]
     sampling: SamplingConfig
     draft_sampling: SamplingConfig
-    seed: int = field(metadata={"range": (0, 2**64 - 1)})
-    max_new_tokens: int = field(metadata=COUNT)
-    stop: tuple[str, ...]
+    seed: Annotated[int, Meta(ge=0)]
+    max_new_tokens: Count
+    stop: tuple[Text, ...]
     rounds: tuple[Round, ...]
     tokens: dict[int, TokenText]
-    created: str
-    error: str = ""
+    created: Text
+    error: Text = ""
 
     @property
     def output_ids(self) -> tuple[int, ...]:
@@ -289,5 +307,18 @@ class Trace:
 
     def text(self, ids: tuple[int, ...]) -> str:
         """The text of `ids`; bytes that form no character become U+FFFD, special tokens vanish."""
-        parts = (self.tokens[i] for i in ids if i in self.tokens)
+        parts = (self.tokens[i] for i in ids)
         return b"".join(t.data for t in parts if not t.special).decode("utf-8", errors="replace")
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file; gzipped when the name ends in .gz."""
+        from specviz.decoding import codec
+
+        codec.save(self, path)
+
+    @staticmethod
+    def load(path: str | Path) -> "Trace":
+        """Read one from a file; see `codec.load` for what it refuses."""
+        from specviz.decoding import codec
+
+        return codec.load(path)

@@ -158,6 +158,8 @@ def _check(
         return CacheCheck(role, number, claimed, held, expected, None, 0.0, (), 0.0, None)
     while hasattr(model, "inner"):
         model = model.inner
+    # At the end of the context the last committed token is one that no model can be fed.
+    tokens = tokens[: model.context_length]
     copy = deepcopy(cache)
     audit = caches.audit(model, copy, tokens, expected)
     diffs, tolerance = _row_diffs(model, cache, tokens[:held])
@@ -197,11 +199,12 @@ def _row_diffs(model: LanguageModel, cache: Cache, tokens: Sequence[int]) -> tup
     for ours, theirs in zip(cache.layers, fresh.layers, strict=True):
         parts = []
         for name in ("keys", "values"):
-            a, b = (getattr(layer, name)[0, :, :rows].double() for layer in (ours, theirs))
+            # To the host first: Apple's devices have no doubles.
+            a, b = (getattr(layer, name)[0, :, :rows].cpu().double() for layer in (ours, theirs))
             parts.append(torch.stack([((a - b) ** 2).sum((0, 2)), (b**2).sum((0, 2))]))
         for difference, size in parts:
             relative = torch.sqrt(difference / size.clamp_min(torch.finfo(torch.float64).tiny))
-            worst = np.maximum(worst, relative.cpu().numpy())
+            worst = np.maximum(worst, relative.numpy())
     return worst, 2.0 * float(torch.finfo(cache.layers[0].keys.dtype).eps) ** 0.5
 
 

@@ -11,11 +11,12 @@ p is the distribution that the engine judged by, as the trace records it. So thi
 whether the target was scored rightly; that is what the caches' audit and whole continuations are for.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import exp, inf, log
+from math import ceil, exp, inf, log
 
 import numpy as np
+from scipy.special import logsumexp
 
 from specviz.decoding.trace import Round, Trace
 
@@ -57,6 +58,10 @@ class LeakTest:
         crossed_at: number of tokens after which the evidence first passed 20; None if it never did.
         leak: the λ of (1 − λ)p + λq that fits the tokens best, in 0 … 1; None without drafted positions.
         leak_low, leak_high: its 95% profile-likelihood interval.
+        apart: mean total variation distance between p and q over the rows that were judged; None without any.
+        tokens_to_catch: about how many drafted tokens it would take on rows like these until the evidence
+            passes 20 if the draft's tokens were all kept unjudged. An estimate from above, as the tokens
+            that the trace keeps only as a sum count as two. None if it never would.
         left_out: indices of runs that do not count, as they repeat the seed of an earlier one: the same
             uniforms say nothing new.
     """
@@ -68,6 +73,8 @@ class LeakTest:
     leak: float | None
     leak_low: float | None
     leak_high: float | None
+    apart: float | None
+    tokens_to_catch: int | None
     left_out: tuple[int, ...]
 
     @property
@@ -89,21 +96,33 @@ class LeakTest:
         return self.crossed_at is None
 
     @property
+    def reach(self) -> str:
+        """What the evidence could have seen here at all; "" without drafted tokens."""
+        if self.apart is None:
+            return ""
+        text = f"On average p and q are {self.apart:.2g} apart here. Were every draft token kept unjudged, "
+        if self.tokens_to_catch is None:
+            return text + "the line would never pass 20: it can catch no leak of this draft."
+        text += f"the line would pass 20 after about {self.tokens_to_catch:,} tokens (estimated)"
+        if self.tokens_to_catch > self.tokens:
+            return text + f", more than these {self.tokens:,}: a line that stays low says little here."
+        return text + "."
+
+    @property
     def sentence(self) -> str:
         """What the test says, with its numbers."""
         if not self.tokens:
             return "No token has been emitted yet: the evidence stands at 1."
         text = f"After {self.tokens:,} tokens the evidence against exactness is {self.evidence:.3g}"
         if self.crossed_at is None:
-            text += f", never above {self.highest:.3g}. Exact decoding passes 20 in at most 1 of 20 watches"
-            text += ", however long they last."
+            text += f", never above {self.highest:.3g}."
         else:
-            text += f"; it passed 20 at token {self.crossed_at:,}. Exact decoding does that in at most 1 of "
-            text += "20 watches, however long they last."
+            text += f"; it passed 20 at token {self.crossed_at:,}."
+        text += " Exact decoding lets it pass 20 in at most 1 of 20 runs, however long they are."
         if self.leak is not None:
             text += (
                 f" The share of tokens that follow the draft instead is estimated at {self.leak:.3f} "
-                f"({self.leak_low:.3f} to {self.leak_high:.3f})."
+                f"({self.leak_low:.3f} to {self.leak_high:.3f}). {self.reach}"
             )
         return text
 
@@ -124,23 +143,46 @@ def leak_test(traces: Sequence[Trace]) -> LeakTest:
         seeds.add(trace.seed)
         tokens += [token for round in trace.rounds for token in emitted(round)]
         run_ends.append(len(tokens))
-    logs = np.zeros(len(ALTERNATIVES))
-    evidence = []
-    for token in tokens:
-        logs = np.minimum(logs + log_factors(token), CEILING)
-        evidence.append(_log_mean(logs))
+    factors = np.array([log_factors(token) for token in tokens]).reshape(-1, len(ALTERNATIVES))
+    logs = np.clip(factors, -CEILING, CEILING).cumsum(axis=0)
+    evidence = np.minimum(logsumexp(logs, axis=1) - log(len(ALTERNATIVES)), CEILING).tolist()
     crossed = (i for i, value in enumerate(evidence, 1) if value > log(THRESHOLD))
     leak, low, high = estimated_leak(tokens)
+    counted = [trace for index, trace in enumerate(traces) if index not in left_out]
+    apart, needed = _reach(round for trace in counted for round in trace.rounds)
     return LeakTest(
         log_evidence=tuple(evidence),
         run_ends=tuple(run_ends),
-        log_alternatives=tuple(logs.tolist()),
+        log_alternatives=tuple(logs[-1].tolist() if tokens else [0.0] * len(ALTERNATIVES)),
         crossed_at=next(crossed, None),
         leak=leak,
         leak_low=low,
         leak_high=high,
+        apart=apart,
+        tokens_to_catch=needed,
         left_out=tuple(left_out),
     )
+
+
+def _reach(rounds: Iterable[Round]) -> tuple[float | None, int | None]:
+    """`apart` and `tokens_to_catch` of a `LeakTest`.
+
+    If tokens follow q, the logarithm of a leak's evidence grows by Σ q·log((1 − λ)p + λq)/p a token on
+    average. The mean over the alternatives passes 20 at the latest when the best one passes 20 times their
+    number.
+    """
+    rows = [position for round in rounds for position in round.positions[: round.accepted + 1]]
+    rows = [position for position in rows if position.beta is not None]
+    if not rows:
+        return None, None
+    p = np.array([x for r in rows for x in (*r.table.p, r.rest.p_over, r.rest.p_under)])
+    q = np.array([x for r in rows for x in (*r.table.q, r.rest.q_over, r.rest.q_under)])
+    p, q = p[q > 0.0], q[q > 0.0]
+    with np.errstate(divide="ignore"):
+        growth = max(float((q * np.log(1.0 - leak + leak * (q / p))).sum()) for leak in LEAKS) / len(rows)
+    apart = 1.0 - float(np.mean([r.beta for r in rows]))
+    needed = log(THRESHOLD * len(ALTERNATIVES)) / growth if growth > 1e-9 else inf
+    return max(0.0, apart), None if needed == inf else max(1, ceil(needed))
 
 
 def emitted(round: Round) -> Iterator[Emitted]:
@@ -174,16 +216,10 @@ def log_factors(token: Emitted) -> np.ndarray:
     return np.array([*leaks, -log(p) / 2 - log(token.root_sum), log(p) / 2 - log(token.sesqui_sum)])
 
 
-def _log_mean(logs: np.ndarray) -> float:
-    """Logarithm of the mean of exp(logs)."""
-    highest = float(logs.max())
-    if highest == -inf:
-        return -inf
-    return highest + log(float(np.exp(logs - highest).mean()))
-
-
 def estimated_leak(tokens: Sequence[Emitted]) -> tuple[float | None, float | None, float | None]:
     """λ of (1 − λ)p + λq with the highest likelihood, and where it is at most 1.92 lower in logarithm."""
+    from scipy.optimize import brentq
+
     drafted = [(t.p, t.q) for t in tokens if t.q is not None and (t.p > 0.0 or t.q > 0.0)]
     if not drafted:
         return None, None, None
@@ -197,17 +233,11 @@ def estimated_leak(tokens: Sequence[Emitted]) -> tuple[float | None, float | Non
         with np.errstate(divide="ignore"):
             return float(np.log((1.0 - leak) * p + leak * q).sum())
 
+    # At an end where the likelihood is 0 brentq starts a hair beside it: it wants finite values.
+    least, most = 0.0 if p.all() else 1e-12, 1.0 if q.all() else 1.0 - 1e-12
     # The log-likelihood is concave, so its slope falls and has at most one root.
-    best = 0.0 if slope(0.0) <= 0.0 else 1.0 if slope(1.0) >= 0.0 else _root(slope, 0.0, 1.0)
+    best = 0.0 if slope(least) <= 0.0 else 1.0 if slope(most) >= 0.0 else brentq(slope, least, most)
     floor = likelihood(best) - HALF_CHI_SQUARE
-    low = 0.0 if likelihood(0.0) >= floor else _root(lambda x: floor - likelihood(x), 0.0, best)
-    high = 1.0 if likelihood(1.0) >= floor else _root(lambda x: likelihood(x) - floor, best, 1.0)
+    low = 0.0 if likelihood(least) >= floor else brentq(lambda x: likelihood(x) - floor, least, best)
+    high = 1.0 if likelihood(most) >= floor else brentq(lambda x: likelihood(x) - floor, best, most)
     return best, low, high
-
-
-def _root(falling: Callable[[float], float], low: float, high: float) -> float:
-    """Where a falling function changes sign, to 1e-9."""
-    while high - low > 1e-9:
-        middle = (low + high) / 2
-        low, high = (middle, high) if falling(middle) > 0.0 else (low, middle)
-    return (low + high) / 2

@@ -2,17 +2,21 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
 from specviz.decoding.faults import EXACT, Fault, Hand, Rule, Spot, output
 from specviz.decoding.randomness import heaviest
 from specviz.exactness.arithmetic import TOLERANCE
-from specviz.exactness.chi_square import ALARM_IN_SERIES, ChiSquare, draws_needed, goodness_of_fit
+from specviz.exactness.chi_square import ChiSquare, goodness_of_fit
 from specviz.exactness.guide_table import InverseCdf
 from specviz.exactness.noise import Noise, honest_noise
+from specviz.exactness.sequential import Evidence, draws_needed, evidence
 
 BATCH = 1 << 17  # the arrays of a batch stay in the processor's cache
+Says = Literal["agrees", "contradicts", "too few"]
 
 
 class Draws:
@@ -109,7 +113,7 @@ class Bar:
         p: its probability under the target.
         share: its share of the draws.
         low, high: where the shares of 95% of honest runs of this length fall.
-        law: what the rule that was drawn with really gives; p for the exact rule.
+        law: what the rule that was drawn with really gives on average; p for the exact rule.
     """
 
     token: int | None
@@ -133,8 +137,12 @@ class SamplingCheck:
         bars: the leading tokens by falling p; the last is the rest.
         tv: total variation distance between the shares and p, over the whole vocabulary.
         noise: what `tv` is under exactness.
-        test: chi-square of the counts against p.
-        own: chi-square against the rule's own exact law.
+        evidence: against p, by a test that holds however often one looks.
+        enough: draws after which a rule that keeps every draft token would be caught 9 times out of 10;
+            with fewer, agreement says nothing. None if that many cannot be drawn.
+        apart: total variation distance between p and q.
+        test: chi-square of the counts against p, for this look alone.
+        own: chi-square against the rule's own exact distribution, for this look alone.
         accepted: share of drawn tokens that were kept.
         accepted_low, accepted_high: its exact binomial (Clopper-Pearson) 95% interval.
         acceptance: what the share should be: β under the exact rule, else the fault's own.
@@ -145,6 +153,9 @@ class SamplingCheck:
     bars: tuple[Bar, ...]
     tv: float
     noise: Noise
+    evidence: Evidence
+    enough: int | None
+    apart: float
     test: ChiSquare
     own: ChiSquare
     accepted: float
@@ -154,14 +165,27 @@ class SamplingCheck:
     beta: float
 
     @property
-    def ok(self) -> bool:
-        """The draws agree with p."""
-        return self.test.ok
+    def says(self) -> Says:
+        """Whether the draws agree with p, contradict it, or are too few to tell."""
+        if self.evidence.alarm:
+            return "contradicts"
+        return "too few" if self.enough is None or self.draws < self.enough else "agrees"
 
     @property
     def caught(self) -> bool:
         """The draws do not agree with p: what a faulty verifier's should do."""
-        return not self.ok
+        return self.says == "contradicts"
+
+    @property
+    def why_too_few(self) -> str:
+        """Why these draws cannot tell anything."""
+        if self.apart <= TOLERANCE:
+            return "p and q are equal here: whatever is done with the draft's tokens, no draws can show it."
+        wait = "no number of draws would do" if self.enough is None else f"it takes about {self.enough:,}"
+        return (
+            f"p and q are {self.apart:.2g} apart here, and to catch even a rule that keeps every draft token "
+            f"9 times out of 10 {wait}."
+        )
 
     @property
     def sentence(self) -> str:
@@ -169,16 +193,28 @@ class SamplingCheck:
         noise = self.noise
         start = (
             f"After {self.draws:,} draws the output is {self.tv:.4f} away from p in total variation; "
-            f"honest draws would be {noise.mean:.4f} away ({noise.low:.4f} to {noise.high:.4f}). "
+            f"chance alone puts it {noise.mean:.4f} away ({noise.low:.4f} to {noise.high:.4f}). "
         )
-        if self.test.impossible:
-            return start + f"{self.test.impossible:,} draws gave a token that p excludes."
-        if not self.test.degrees:
-            return start + "All of p lies on one token, so there is nothing else to test."
-        verdict = "agrees with" if self.ok else "contradicts"
+        if self.evidence.impossible:
+            return start + f"{self.evidence.impossible:,} draws gave a token that p excludes."
+        start += (
+            f"The evidence against p is {self.evidence.words}; exact decoding passes 1,000 in at most 1 of "
+            "1,000 series of draws, however often one looks. "
+        )
+        if self.says == "too few":
+            return f"{start}Too few draws to tell: {self.why_too_few}"
+        verdict = "agrees with" if self.says == "agrees" else "contradicts"
+        return start + f"This {verdict} p. {self.single_look}"
+
+    @property
+    def single_look(self) -> str:
+        """The chi-square test, which is right for one look that was planned."""
+        test = self.test
+        if not test.degrees:
+            return "Chi-square needs a token that is expected five times beside the others."
         return (
-            start + f"Chi-square {self.test.statistic:.1f} on {self.test.degrees} degrees, "
-            f"p-value {self.test.p_words}: this {verdict} p."
+            f"Chi-square, for a single look: {test.statistic:,.1f} on {test.degrees} degrees, p-value "
+            f"{test.p_words}."
         )
 
 
@@ -201,11 +237,21 @@ class SamplingTest:
         hand = spot.hand if fault is None else fault.deal(spot)
         self.spot = spot
         self.fault = fault
+        self.apart = float(np.abs(spot.p - spot.q).sum() / 2)
         self.expected = output(rule, hand)
         self.draws = Draws(hand, rule, seed)
 
     def add(self, n: int) -> None:
         self.draws.add(n)
+
+    @cached_property
+    def enough(self) -> int | None:
+        """Draws after which a rule that keeps every draft token is caught 9 times out of 10."""
+        return draws_needed(self.spot.p, self.spot.q) if self.apart > TOLERANCE else None
+
+    def evidence(self) -> Evidence:
+        """Against p, in the draws so far."""
+        return evidence(self.draws.counts, self.spot.p)
 
     def check(self, tokens: Sequence[int] | None = None) -> SamplingCheck:
         """What the draws so far say (at least one).
@@ -213,7 +259,7 @@ class SamplingTest:
         Args:
             tokens: the tokens to draw bars for; the 8 likeliest if None.
         """
-        from scipy.stats import beta as beta_law
+        from scipy.stats import binomtest
 
         n, counts, p = self.draws.total, self.draws.counts, self.spot.p
         law = self.expected.law
@@ -222,17 +268,20 @@ class SamplingTest:
         hidden[shown] = False
         bars = [self._bar(t, p[t], counts[t], law[t]) for t in shown]
         bars.append(self._bar(None, p[hidden].sum(), counts[hidden].sum(), law[hidden].sum()))
-        kept, refused = self.draws.accepted, n - self.draws.accepted
+        kept = binomtest(self.draws.accepted, n).proportion_ci()
         return SamplingCheck(
             draws=n,
             bars=tuple(bars),
             tv=float(np.abs(counts / n - p).sum() / 2),
             noise=honest_noise(p, n),
+            evidence=self.evidence(),
+            enough=self.enough,
+            apart=self.apart,
             test=goodness_of_fit(counts, p),
             own=goodness_of_fit(counts, law / law.sum()),
-            accepted=kept / n,
-            accepted_low=float(beta_law.ppf(0.025, kept, refused + 1)) if kept else 0.0,
-            accepted_high=float(beta_law.ppf(0.975, kept + 1, refused)) if refused else 1.0,
+            accepted=self.draws.accepted / n,
+            accepted_low=float(kept.low),
+            accepted_high=float(kept.high),
             acceptance=self.expected.acceptance,
             beta=float(np.minimum(p, self.spot.q).sum()),
         )
@@ -245,7 +294,7 @@ class SamplingTest:
         return Bar(token, float(p), float(count / n), float(low), float(high), float(law))
 
     def draws_to_catch(self, power: float = 0.9) -> int | None:
-        """Draws after which this rule's own law is told from p with this probability; None if never."""
+        """Draws after which this rule's output is told from p with this probability; None if never."""
         law = self.expected.law
         if np.abs(law - self.spot.p).max() <= TOLERANCE:
             return None
@@ -257,10 +306,9 @@ class SamplingTest:
         The bias is taken to be a leak of the draft: a share of the tokens follows q instead of p. None
         if no leak is that large, as when p and q are closer than that.
         """
-        distance = float(np.abs(self.spot.p - self.spot.q).sum() / 2)
-        if not 0.0 < bias <= distance:
+        if not 0.0 < bias <= self.apart:
             return None
-        leak = bias / distance
+        leak = bias / self.apart
         return draws_needed(self.spot.p, (1.0 - leak) * self.spot.p + leak * self.spot.q, power)
 
 
@@ -276,8 +324,7 @@ def draws_until_caught(
     goal = 100
     while True:
         test.add(min(goal, most) - test.draws.total)
-        found = goodness_of_fit(test.draws.counts, spot.p)
-        caught = found.p_value < ALARM_IN_SERIES
+        caught = test.evidence().alarm
         if caught or test.draws.total >= most:
             return (test.draws.total if caught else None), test.check()
         goal *= 2

@@ -47,6 +47,11 @@ class TransformersModel:
         self.context_length, self.context_reason = context_limit(model.config.get_text_config())
         self.device = model.device
         self.dtype = str(model.dtype).removeprefix("torch.")
+        if self.dtype not in TOLERANCE:
+            raise LoadError(
+                f"{name} was loaded as {self.dtype}, for which it is not known what rounding explains: "
+                f"choose one of {', '.join(TOLERANCE)}"
+            )
         self.tolerance = TOLERANCE[self.dtype]
         self.forward_seconds = 0.0
         self.width = self._width()

@@ -143,8 +143,8 @@ def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def _token(trace: Trace, token: int | None) -> dict[str, Any]:
-    """Id, text and exact bytes of a token; a file may lack the text."""
-    known = None if token is None else trace.tokens.get(token)
+    """Id, text and exact bytes of a token; None for all where there is none."""
+    known = None if token is None else trace.tokens[token]
     return {
         "token": token,
         "text": None if known is None else known.data.decode("utf-8", errors="replace"),

@@ -189,8 +189,7 @@ def _text(trace: Trace, show: Show) -> str:
 
 
 def _shown(trace: Trace, token: int, show: Show) -> str:
-    known = trace.tokens.get(token)
-    return f"#{token}" if known is None else show(known)
+    return show(trace.tokens[token])
 
 
 def _round_heading(round: Round) -> str:

@@ -70,7 +70,8 @@ class Inspection:
         row: the row whose numbers are shown; for a corrected token the rejected row.
         row_position: 1 … K + 1, where that row is.
         added: the corrected or bonus token if it was drawn from this row, else None.
-        added_probability: its share of what the exact rule draws it from; None if the table lacks it.
+        added_probability: its share of what the exact rule draws it from; None if the rule of this round
+            drew from something else and the exact one has nothing to draw.
         ended_at: position of the rejected token; None if all were accepted.
         emitted: True if the token is part of the text. An accepted one may not be: the text is cut at its
             end.
@@ -119,8 +120,8 @@ class Inspection:
         return next((c for c in self.candidates if c.token == token), None)
 
     def text(self, token: int) -> TokenText:
-        """The token's bytes; a file may lack them."""
-        return self.tokens.get(token, TokenText(f"#{token}".encode(), special=True))
+        """The token's bytes."""
+        return self.tokens[token]
 
 
 def inspect_position(trace: Trace, number: int, position: int) -> Inspection:
@@ -198,9 +199,7 @@ def _state(position: int, round: Round) -> State:
 
 
 def _added_probability(row: Position, round: Round, candidates: tuple[Candidate, ...]) -> float | None:
-    candidate = next((c for c in candidates if c.token == round.token), None)
-    if candidate is None:
-        return None
+    candidate = next(c for c in candidates if c.token == round.token)
     from_p = round.outcome == "bonus" or round.residual_empty
     return candidate.p if from_p else candidate.residual
 

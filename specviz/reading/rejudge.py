@@ -26,7 +26,7 @@ Law = Literal["residual", "p", "q"]
 
 
 class NotRecorded(ValueError):
-    """The trace lacks what a judgement needs: a uniform, or a drawn token's place in a table."""
+    """The trace lacks a uniform that a judgement needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def rejudge(
         correct_u: replaces the uniform that drew the corrected or bonus token.
 
     Raises:
-        NotRecorded: if the trace lacks a uniform, or a draft token is missing from its table.
+        NotRecorded: if the trace lacks a uniform.
         VerifyError: if the verifier refuses the numbers.
     """
     block = _Block(round)
@@ -149,8 +149,6 @@ class RecordedRound:
         return accepts(_given(self.accept_u(row), f"accept uniform of position {row + 1}"), p, q)
 
     def correct(self, weights: np.ndarray) -> int:
-        if not weights.sum() > 0.0:
-            raise NotRecorded(f"round {self._block.round.number}: the tables hold no mass to draw from")
         self.weights = weights
         self.law = self._block.law(weights)
         column, self.probability = self._draw(weights, _given(self.correct_u(), "correct uniform"))
@@ -230,10 +228,6 @@ class _Block:
     def column(self, row: int, position: Position) -> int:
         """The column of a row's draft token."""
         assert position.token is not None
-        if position.token not in position.table.ids:
-            raise NotRecorded(
-                f"round {self.round.number}, position {row + 1}: the draft token is not in the table"
-            )
         return self._starts[row] + position.table.ids.index(position.token)
 
     def columns(self, row: int) -> tuple[range, range]:

@@ -5,8 +5,10 @@ import streamlit as st
 Verdict = tuple[str, str]  # a badge's colour and its words
 
 AGREES: Verdict = ("green", "✓ agrees with p")
-CAUGHT: Verdict = ("orange", "✗ caught")
 DISAGREES: Verdict = ("red", "✗ contradicts p")
+TOO_FEW: Verdict = ("gray", "… too few draws to tell")
+# Of a rule that is known to be wrong: to be found out is what it is there for.
+CAUGHT: Verdict = ("green", "✓ caught, as it must be")
 NOT_YET: Verdict = ("gray", "… not caught yet")
 
 # Small capitals for the cards, and the list of faults as a table of two columns.

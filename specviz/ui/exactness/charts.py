@@ -79,8 +79,8 @@ def shares(
     top = _top([max(b.share, b.p, b.high) for b in bars]) if top is None else top
     hover = [
         f"{_name(b.token, show, others)}<br>share of draws {number(b.share, 4)}<br>p = {number(b.p, 4)}"
-        f"<br>honest: {number(b.low, 4)} to {number(b.high, 4)}"
-        + (f"<br>law of this rule {number(b.law, 4)}" if law else "")
+        f"<br>exact decoding, 95%: {number(b.low, 4)} to {number(b.high, 4)}"
+        + (f"<br>this rule gives on average {number(b.law, 4)}" if law else "")
         for b in bars
     ]
     drawn = _bars([b.share for b in bars], hover, "share of draws", REJECTED if faulty else ACCEPTED)
@@ -90,7 +90,7 @@ def shares(
         "base": [b.low for b in bars],
         "y": [b.high - b.low for b in bars],
         "width": 0.9,
-        "name": "95% of honest runs",
+        "name": "95% of exact runs",
         "marker": {"color": BAND, "line": {"width": 0}},
         "hoverinfo": "skip",
         "showlegend": True,
@@ -125,7 +125,7 @@ def describe_stack(sums: Arithmetic, show: Show) -> str:
 def describe_shares(bars: Sequence, show: Show) -> str:
     """What `shares` shows, with its numbers."""
     outside = [b for b in bars if not b.low <= b.share <= b.high]
-    text = f"{len(bars) - len(outside)} of {count(len(bars), 'bar')} lie in the band of honest runs."
+    text = f"{len(bars) - len(outside)} of {count(len(bars), 'bar')} lie in the band of exact runs."
     if outside:
         far = max(outside, key=lambda b: abs(b.share - b.p))
         name = "all others together" if far.token is None else show(far.token)
@@ -231,7 +231,7 @@ def _name(token: int | None, show: Show, others: int) -> str:
 
 
 def sequences(bars: Sequence, show: Callable[[tuple[int, ...]], str], faulty: bool) -> go.Figure:
-    """Shares of whole continuations as lying bars, with the exact joint law and the honest band.
+    """Shares of whole continuations as lying bars, with their exact probability and the band of exact runs.
 
     Args:
         bars: with `tokens` (None for all others), `law`, `share`, `low`, `high`.
@@ -242,8 +242,8 @@ def sequences(bars: Sequence, show: Callable[[tuple[int, ...]], str], faulty: bo
     names = [_short(show(b.tokens), LONGEST) for b in named]
     top = 1.08 * max(max(b.share, b.law, b.high) for b in named) if named else 1.0
     hover = [
-        f"<b>{escaped(show(b.tokens))}</b><br>share {number(b.share, 4)}<br>exact law {number(b.law, 4)}"
-        f"<br>honest: {number(b.low, 4)} to {number(b.high, 4)}"
+        f"<b>{escaped(show(b.tokens))}</b><br>share {number(b.share, 4)}<br>by the target {number(b.law, 4)}"
+        f"<br>exact decoding, 95%: {number(b.low, 4)} to {number(b.high, 4)}"
         for b in named
     ]
     drawn = _lying(
@@ -251,13 +251,13 @@ def sequences(bars: Sequence, show: Callable[[tuple[int, ...]], str], faulty: bo
     )
     drawn |= {"hovertext": hover, "hoverinfo": "text"}
     band = _lying(
-        [b.high - b.low for b in named], [b.low for b in named], 0.9, "95% of honest runs", BAND, 1.0
+        [b.high - b.low for b in named], [b.low for b in named], 0.9, "95% of exact runs", BAND, 1.0
     )
     x, y = [], []
     for i, bar in enumerate(named):
         x += [bar.law, bar.law, None]
         y += [i - 0.45, i + 0.45, None]
-    law = {**_line([]), "x": x, "y": y, "name": "exact joint law"}
+    law = {**_line([]), "x": x, "y": y, "name": "by the target alone"}
     layout = {
         **frame(60 + 26 * len(named)),
         "showlegend": True,
@@ -284,8 +284,9 @@ def describe_sequences(bars: Sequence, show: Callable[[tuple[int, ...]], str]) -
     first = named[0]
     inside = sum(b.low <= b.share <= b.high for b in named)
     return (
-        f"The {len(named)} likeliest continuations; {inside} lie in the band of honest runs. The first, "
-        f"{show(first.tokens)}, has {number(first.share, 3)} of them; the law says {number(first.law, 3)}."
+        f"The {len(named)} likeliest continuations; {inside} lie in the band of exact runs. The first, "
+        f"{show(first.tokens)}, has {number(first.share, 3)} of them; "
+        f"the target gives it {number(first.law, 3)}."
     )
 
 

@@ -1,4 +1,4 @@
-"""Check 4: whole continuations through drafter, caches, rule and cut, against the target's joint law."""
+"""Check 4: whole continuations through drafter, caches, rule and cut, against the target's distribution."""
 
 from threading import Lock
 from time import monotonic
@@ -8,7 +8,7 @@ import streamlit as st
 
 from specviz.decoding.faults import Fault
 from specviz.exactness.continuations import EndToEnd, EndToEndCheck
-from specviz.reading.prose import count, number
+from specviz.reading.prose import count
 from specviz.recipe import EXACT, Recipe
 from specviz.tokens import visible
 from specviz.ui.exactness import badges, charts, chosen_fault, work
@@ -109,7 +109,8 @@ def card(entry: Entry) -> None:
         badges.title("4 · End to end")
         st.markdown(
             "Whole continuations of this prompt, each a run of its own through drafter, caches, rule and "
-            "cut, against the target's **exact joint law** and against plain sampling."
+            "cut, against the probabilities that the target gives to **whole continuations**, and against "
+            "plain sampling from the target."
         )
         if entry.recipe is None:
             st.caption("It is not known how to load the pair that made this run.")
@@ -153,7 +154,7 @@ def card(entry: Entry) -> None:
         if job.fault is not None:
             st.caption(f"With: {fault.title}")
         if not going and job.total:
-            with st.spinner("Computing the exact joint law …"):
+            with st.spinner("Computing the target's probabilities of whole continuations …"):
                 check = job.check()
             assert check is not None
             results(entry)[job.fault.name if job.fault else EXACT] = check
@@ -193,30 +194,34 @@ def _start(job: Continuations, goal: int) -> None:
 def _result(check: EndToEndCheck, job: Continuations) -> None:
     test = check.test
     if check.impossible:
-        verdict = ("orange", f"✗ {check.impossible:,} texts that the target never writes")
-    elif not test.degrees:
-        verdict = ("gray", "too few to test")
+        colour, glyph = ("green", "✓ caught:") if job.fault else ("red", "✗")
+        verdict = (colour, f"{glyph} {check.impossible:,} texts that the target never writes")
+    elif check.too_few:
+        verdict = ("gray", "… too few to test")
+    elif check.agrees:
+        verdict = badges.NOT_YET if job.fault else ("green", "✓ agrees with the target")
     else:
-        colour, glyph = ("green", "✓") if test.ok else ("orange" if job.fault else "red", "✗")
-        verdict = (colour, f"{glyph} chi-square p = {number(test.p_value)}")
+        verdict = badges.CAUGHT if job.fault else ("red", "✗ contradicts the target")
     st.markdown(f"{count(check.continuations, 'continuation')}: {badges.badge(verdict)}")
     st.plotly_chart(
-        charts.sequences(check.bars, job.show, faulty=not test.ok),
+        charts.sequences(check.bars, job.show, faulty=not check.agrees),
         key=keys.WHOLE_CHART,
         config=CONFIG,
         alt=charts.describe_sequences(check.bars, job.show),
     )
     same = sum(control.same for control in check.controls)
     parts = [
-        f"chi-square {test.statistic:,.1f} on {test.degrees}",
-        f"against as many plain samples p = {number(check.plain_test.p_value)}",
+        f"evidence against exactness {check.evidence.words} (exact decoding passes 1,000 in at most 1 of "
+        "1,000 series, however often one looks)",
+        f"for this look alone: chi-square {test.statistic:,.1f} on {test.degrees}, p-value {test.p_words}; "
+        f"against as many plain samples p-value {check.plain_test.p_words}",
         f"{check.distinct:,} distinct, {check.seen_mass:.0%} of the target's mass",
         f"{check.rows_computed:,} rows computed, {check.rows_looked_up:,} looked up",
         f"{same} of {len(check.controls)} re-run without look-ups gave the same tokens",
         f"accepted {check.accepted / check.drafted:.1%} of {check.drafted:,} drafts" if check.drafted else "",
     ]
     st.caption(" · ".join(filter(None, parts)))
-    if job.fault is not None and test.ok and not check.impossible:
+    if job.fault is not None and check.agrees:
         st.warning(
             "This fault was **not caught** by these continuations: more are needed, or it does not show with "
             "this prompt and these controls.",

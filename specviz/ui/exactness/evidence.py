@@ -96,8 +96,9 @@ def _words(test: LeakTest) -> None:
         else ("red", f"✗ passed 20 at token {test.crossed_at:,}")
     )
     st.markdown(
-        "Evidence that the draft leaks into the output, or that the temperature is off, over the tokens that "
-        "were really emitted. Exact decoding passes **20** in at most 1 watch of 20, however long it lasts. "
+        "A bet against exactness, over the tokens that were really emitted: that the draft leaks into the "
+        "output, or that the temperature is off. It starts with 1 and wins only if the bet is right. Exact "
+        "decoding lets it pass **20** in at most 1 of 20 runs, however long they are. "
         f"{badges.badge(verdict)}"
     )
 
@@ -114,9 +115,9 @@ def _numbers(test: LeakTest) -> str:
     if test.leak is None:
         return "No token had a draft beside it, so there is no leak to estimate."
     return (
-        f"Share of tokens that follow the draft instead of the target: λ̂ = {test.leak:.3f}, estimated "
-        f"(95%: {test.leak_low:.3f} to {test.leak_high:.3f}). The highest evidence was "
-        f"{number(test.highest, 3)}."
+        f"Share of tokens that follow the draft instead of the target: {test.leak:.3f}, estimated "
+        f"(95% interval: {test.leak_low:.3f} to {test.leak_high:.3f}). The highest point of the line was "
+        f"{number(test.highest, 3)}.  \n{test.reach}"
     )
 
 

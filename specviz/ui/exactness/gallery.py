@@ -1,4 +1,4 @@
-"""The fault gallery: the list with laws and catches, and the chosen fault explained."""
+"""The fault gallery: the list with distances and catches, and the chosen fault explained."""
 
 from dataclasses import replace
 from threading import Lock
@@ -67,7 +67,7 @@ def measuring(place: Place) -> Measuring:
 
 
 def changes(place: Place, fault: Fault) -> bool:
-    """Whether the fault's law at this place is known and is not p."""
+    """Whether the fault's output at this position is known not to follow p."""
     return place.decides(fault) and sums(place, fault).tv > TOLERANCE
 
 
@@ -76,7 +76,8 @@ def card(place: Place) -> None:
     with st.container(border=True, key=keys.CARD_FAULTS):
         badges.title("Fault gallery")
         st.caption(
-            "Choose one: its law, the picture and the checks follow. TV: how far its output is from p here."
+            "Choose a mistake: the picture and the checks show what becomes of the output. TV: how far it is "
+            "from p at this position, 0 to 1."
         )
         with st.container(height=430, border=False, key=keys.FAULTS):
             _list(place, job)
@@ -205,11 +206,11 @@ def _slider(fault: Fault) -> None:
 def _law_words(place: Place, fault: Fault) -> str:
     found = sums(place, fault)
     if found.tv <= TOLERANCE:
-        return "Its law at this position is p: kept and corrected mass fill p exactly."
+        return "Its output follows p at this position: kept and corrected mass fill p exactly."
     most = max((s for s in found.shares if s.token is not None), key=lambda s: abs(s.total - s.p))
     assert most.token is not None
     return (
-        f"Its exact law is {number(found.tv)} away from p. The largest difference: "
+        f"Its output is exactly {number(found.tv)} away from p (TV). The largest difference: "
         f"{number(most.total)} instead of {number(most.p)} for {code(place.show(most.token))}."
     )
 
@@ -237,7 +238,7 @@ def _catcher(place: Place, fault: Fault, job: Measuring) -> str:
         return "nothing, as the output is exact; the acceptance rate tells."
     if fault.kind == "bookkeeping":
         side = "target" if fault.name.startswith("target") else "draft"
-        more = " and 4, as the text follows another law" if side == "target" else ""
+        more = " and 4, as the text follows another distribution" if side == "target" else ""
         measured = _on_runs(place, fault)
         return f"check 5{more}{measured}. Check 2 stays green: the rule itself is right."
     if not fault.one_position:
@@ -245,13 +246,17 @@ def _catcher(place: Place, fault: Fault, job: Measuring) -> str:
     if not place.decides(fault):
         return "check 2, over the full vocabulary."
     if not changes(place, fault):
-        return "nothing at this position, where its law is p."
+        return "nothing at this position, where its output follows p."
     text = "check 2"
     if fault.name in job.found:
         found = job.found[fault.name]
         text += f", measured: {'not within 1,000,000 draws' if found is None else f'after {found:,} draws'}"
     expected = sampling.needed(place, fault)
-    text += "; never, by its law" if expected is None else f"; about {expected:,} draws by its exact law"
+    text += (
+        "; by arithmetic, no number of draws would do"
+        if expected is None
+        else f"; 9 times out of 10 within about {expected:,} draws, computed"
+    )
     return text + "."
 
 

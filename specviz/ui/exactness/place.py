@@ -66,16 +66,15 @@ class Place:
         return "others" if token is None else shown(self.entry, token)
 
     def decides(self, fault: Fault) -> bool:
-        """Whether the fault's law can be told from what is known of this position."""
+        """Whether the fault's output can be told from what is known of this position."""
         if not fault.one_position:
             return False
         return self.full or fault.rejudge or fault.kind in ("bookkeeping", "wasteful")
 
 
 def shown(entry: Entry, token: int) -> str:
-    """The text of a token; a file may lack it."""
-    known = entry.trace.tokens.get(token)
-    return f"#{token}" if known is None else visible(known)
+    """The text of a token."""
+    return visible(entry.trace.tokens[token])
 
 
 def candidates(entry: Entry) -> list[int]:
@@ -84,9 +83,8 @@ def candidates(entry: Entry) -> list[int]:
 
 
 def positions(round: Round) -> list[int]:
-    """The positions with a draft token; a file may lack tables."""
-    rows = enumerate(round.positions, 1)
-    return [number for number, row in rows if row.token is not None and row.token in row.table.ids]
+    """The positions with a draft token."""
+    return list(range(1, round.k + 1))
 
 
 def selected(entry: Entry) -> tuple[int, int] | None:
@@ -256,7 +254,7 @@ def source(place: Place) -> None:
         icon=":material/open_in_full:",
         disabled=recipe is None,
         key=keys.USE_VOCABULARY,
-        help="Some faults look at every token, at other rows or at the logits: their laws need it.",
+        help="Some faults look at every token, at other rows or at the logits: what they give needs it.",
     )
 
 

@@ -7,8 +7,8 @@ import streamlit as st
 
 from specviz.decoding.faults import Fault
 from specviz.exactness.arithmetic import TOLERANCE
-from specviz.exactness.chi_square import draws_needed
 from specviz.exactness.sampling import SamplingCheck, SamplingTest
+from specviz.exactness.sequential import THRESHOLD, draws_needed
 from specviz.reading.prose import number
 from specviz.ui.exactness import badges, charts, chosen_fault, work
 from specviz.ui.exactness.arithmetic import sums
@@ -20,6 +20,7 @@ GOALS = ("1,000", "10,000", "100,000", "1,000,000", "10,000,000")
 BIASES = ("0.1", "0.03", "0.01", "0.003", "0.001")
 FIRST = 1000  # draws that the page makes unasked, so that there is something to see
 CHUNK = 1 << 17
+SAYS = {"agrees": badges.AGREES, "contradicts": badges.DISAGREES, "too few": badges.TOO_FEW}
 
 
 class Drawing:
@@ -87,7 +88,7 @@ def drawing(place: Place) -> Drawing:
 
 
 def needed(place: Place, fault: Fault) -> int | None:
-    """Draws after which this fault is caught 9 times of 10, from its exact law; None for never."""
+    """Draws after which this fault is caught 9 times of 10, from its exact distribution; None for never."""
 
     def make() -> int | None:
         law = fault.law(place.spot)
@@ -108,7 +109,7 @@ def card(place: Place) -> None:
         left, right = st.columns(2, gap="medium")
         top = charts.scale(*(c.bars for c in (exact, control) if c is not None))
         with left:
-            st.markdown(f"**the exact rule** {badges.badge(badges.AGREES if exact.ok else badges.DISAGREES)}")
+            st.markdown(f"**the exact rule** {badges.badge(SAYS[exact.says])}")
             _result(exact, place, "exact", top, faulty=False)
         with right:
             fault = chosen_fault.fault()
@@ -119,10 +120,13 @@ def card(place: Place) -> None:
                     f"**control: {_lower(fault.title)}** {badges.badge(_verdict(place, fault, control))}"
                 )
                 _result(control, place, "control", top, faulty=is_biased(place, fault))
-        if not exact.ok:
+        if exact.says == "too few":
+            st.info(f"Too few draws to tell: {exact.why_too_few}", icon=":material/hourglass_empty:")
+        elif exact.says == "contradicts":
             st.warning(
-                "The exact rule's draws contradict p. One look in a thousand does so by chance: draw again "
-                "with another seed. If it stays, the rule is broken.",
+                "The exact rule's draws contradict p. By chance that happens in at most 1 of 1,000 series of "
+                "draws, however often you look or draw on. Start over with other draws: if it happens again, "
+                "the rule is broken.",
                 icon=":material/warning:",
             )
         if control is not None:
@@ -155,9 +159,16 @@ def _controls(job: Drawing) -> None:
                 icon=":material/play_arrow:",
                 type="primary",
                 disabled=left <= 0,
-                help="Draws on up to this number.",
+                help="Goes on until this many draws are made. Looking in between costs nothing: the test "
+                "holds however often you look.",
             )
-        st.button("Anew", key=keys.DRAW_ANEW, on_click=_anew, icon=":material/refresh:", help="Other draws.")
+        st.button(
+            "Start over",
+            key=keys.DRAW_ANEW,
+            on_click=_anew,
+            icon=":material/refresh:",
+            help="Other draws.",
+        )
         st.markdown(f"**{job.total:,}** draws so far")
         if going:
             st.progress(min(1.0, job.total / job.goal), width=120)
@@ -176,9 +187,9 @@ def _anew() -> None:
 def _result(check: SamplingCheck, place: Place, name: str, top: float, faulty: bool) -> None:
     noise = check.noise
     st.caption(
-        f"TV **{check.tv:.4f}** · honest noise at this N {noise.mean:.4f} "
-        f"({noise.low:.4f} to {noise.high:.4f})  \n"
-        f"{_chi_square(check)}"
+        f"Distance from p (TV): **{check.tv:.4f}**; chance alone gives {noise.mean:.4f} after this many "
+        f"draws ({noise.low:.4f} to {noise.high:.4f})  \n"
+        f"{_evidence(check)}  \n{check.single_look}"
     )
     st.plotly_chart(
         charts.shares(check.bars, place.show, place.others, faulty=faulty, top=top, law=name == "control"),
@@ -189,13 +200,13 @@ def _result(check: SamplingCheck, place: Place, name: str, top: float, faulty: b
     st.caption(_kept(check))
 
 
-def _chi_square(check: SamplingCheck) -> str:
-    test = check.test
-    if test.impossible:
-        return f"{test.impossible:,} draws gave a token that p excludes"
-    if not test.degrees:
-        return "all of p lies on one token: nothing to test"
-    return f"chi-square {test.statistic:,.1f} on {test.degrees}, p-value {number(test.p_value)}"
+def _evidence(check: SamplingCheck) -> str:
+    if check.evidence.impossible:
+        return f"{check.evidence.impossible:,} draws gave a token that p excludes"
+    return (
+        f"Evidence against p: **{check.evidence.words}**. It starts at 1; exact decoding passes "
+        f"{THRESHOLD:,.0f} in at most 1 of 1,000 series, however often one looks"
+    )
 
 
 def _kept(check: SamplingCheck) -> str:
@@ -209,14 +220,14 @@ def _kept(check: SamplingCheck) -> str:
 
 
 def is_biased(place: Place, fault: Fault) -> bool:
-    """Whether the law of a fault that is decided here is not p."""
+    """Whether the output of a fault that is decided here does not follow p."""
     return sums(place, fault).tv > TOLERANCE
 
 
 def _verdict(place: Place, fault: Fault, check: SamplingCheck) -> badges.Verdict:
     if check.caught:
         return badges.CAUGHT
-    return badges.NOT_YET if is_biased(place, fault) else badges.AGREES
+    return badges.NOT_YET if is_biased(place, fault) else SAYS[check.says]
 
 
 def _negative_control(place: Place, fault: Fault, check: SamplingCheck) -> None:
@@ -236,14 +247,14 @@ def _negative_control(place: Place, fault: Fault, check: SamplingCheck) -> None:
         )
     elif not is_biased(place, fault):
         needs = f" It needs {fault.needs}." if fault.needs else ""
-        st.info(f"At this position the fault's law is p itself.{needs}", icon=":material/info:")
+        st.info(f"At this position the fault's output follows p itself.{needs}", icon=":material/info:")
     else:
         goal = needed(place, fault)
         many = "no number of draws shows it here" if goal is None else f"it takes about {goal:,} draws"
         st.warning(
             f"The negative control was **not caught**: after {check.draws:,} draws the check cannot tell "
-            f"this fault from an honest rule. To catch it 9 times out of 10 {many} "
-            f"(its law is only {number(sums(place, fault).tv)} away from p).",
+            f"this fault from the exact rule. To catch it 9 times out of 10 {many} "
+            f"(its output is only {number(sums(place, fault).tv)} away from p).",
             icon=":material/visibility_off:",
         )
 
@@ -272,7 +283,7 @@ def _lower(title: str) -> str:
 def _bias(job: Drawing, place: Place) -> None:
     """How many draws a bias of a chosen size takes."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.caption("To see a leak of the draft of TV", width="content")
+        st.caption("If the draft leaked into the output and moved it this far from p (TV)", width="content")
         bias = st.selectbox(
             "Bias",
             BIASES,
@@ -284,9 +295,9 @@ def _bias(job: Drawing, place: Place) -> None:
         )
         goal = memo(place, "bias", bias, make=lambda: job.exact.draws_needed(float(bias)))
         if goal is None:
-            text = "is impossible here: p and q are closer than that."
+            text = "Impossible here: p and q are closer than that."
         else:
             more = goal - job.total
             enough = f"{more:,} more than now" if more > 0 else "there are enough"
-            text = f"9 times out of 10 takes about **{goal:,}** draws: {enough}."
+            text = f"it takes about **{goal:,}** draws to see it 9 times out of 10: {enough}."
         st.caption(text, width="content")

@@ -7,6 +7,12 @@ from specviz.ui.exactness import badges, caches, chosen_fault, continuations, ev
 from specviz.ui.exactness.arithmetic import sums
 from specviz.ui.exactness.place import Place, source
 
+SAMPLING: dict[str, badges.Verdict] = {
+    "agrees": ("green", "✓ 2 sampling"),
+    "contradicts": ("red", "✗ 2 sampling"),
+    "too few": ("gray", "… 2 sampling: too few draws"),
+}
+
 
 def row(place: Place) -> None:
     """The verdicts, and which numbers they rest on."""
@@ -19,10 +25,12 @@ def verdicts(place: Place) -> list[badges.Verdict]:
     """One badge a check, in their order; the control stands beside the check that must catch it."""
     found = [_verdict("1 arithmetic", sums(place).ok)]
     exact, control = sampling.drawing(place).checks()
-    found.append(_verdict("2 sampling", exact.ok))
+    found.append(SAMPLING[exact.says])
     if control is not None and sampling.is_biased(place, chosen_fault.fault()):
         found.append(
-            ("orange", "✗ control caught") if control.caught else ("gray", "… control not caught yet")
+            ("green", "✓ the faulty rule is caught")
+            if control.caught
+            else ("gray", "… the faulty rule is not caught yet")
         )
     test = evidence.test(evidence.entries(place.entry))
     found.append(
@@ -34,8 +42,14 @@ def verdicts(place: Place) -> list[badges.Verdict]:
     job = caches.auditing(place.entry)
     if job is not None and job.checks:
         ok = all(check.ok for check in job.checks)
-        name = "5 caches" if job.key[1] == EXACT else "5 caches with the fault"
-        found.append(_verdict(name, ok))
+        if job.key[1] == EXACT:
+            found.append(_verdict("5 caches", ok))
+        else:
+            found.append(
+                ("gray", "… 5 caches: nothing wrong with the fault")
+                if ok
+                else ("green", "✓ 5 caches: the fault is caught")
+            )
     return found
 
 

@@ -79,10 +79,16 @@ def order_section() -> None:
             default="five steps",
             required=True,
             key=keys.ORDER_SOURCE,
+            persist_state="session",
         )
         if source == "five steps":
             count = st.segmented_control(
-                "Common mistakes mixed in", [0, 1, 2, 3], default=0, required=True, key=keys.ORDER_MISTAKES
+                "Common mistakes mixed in",
+                [0, 1, 2, 3],
+                default=0,
+                required=True,
+                key=keys.ORDER_MISTAKES,
+                persist_state="session",  # also while the lines are those of a real round
             )
             lines = (*exercise.steps(), *exercise.distractors(count, seed))
             name = f"steps-{count}-{seed}"
@@ -95,10 +101,12 @@ def order_section() -> None:
             name = f"{trace.created}-{trace.seed}-{round.number}-{seed}"
     graded = keys.of(keys.GRADED, name)
     solved = bool(st.session_state.get(keys.of(keys.SOLVED, name)))
-    start = lines if solved else exercise.shuffled(lines, seed)
+    belonging = [line for line in lines if line.rank is not None]
+    mistakes = [line for line in lines if line.rank is None]
     marks = st.session_state.get(graded)
     order = ordering(
-        start,
+        belonging if solved else exercise.shuffled(lines, seed),
+        out=mistakes if solved else (),
         exercise=f"{name}-{'solved' if solved else 'open'}",
         key=keys.ORDERING,
         bin=count > 0,
@@ -123,6 +131,7 @@ def _order_buttons(lines: Sequence[exercise.Line], order: Order, name: str) -> N
 
     def solve() -> None:
         st.session_state[keys.of(keys.SOLVED, name)] = True
+        st.session_state.pop(keys.of(keys.GRADED, name), None)  # it was about another order
 
     with st.container(horizontal=True):
         if not answers_hidden():
@@ -137,14 +146,19 @@ def _grade(lines: Sequence[exercise.Line], order: Order) -> exercise.Grade:
 
 
 def _marks(lines: Sequence[exercise.Line], order: Order) -> dict[str, str]:
-    """Words for the lines that are wrong."""
+    """Words for the lines that are wrong, "" for those that stand at their place; the others say nothing."""
     verdict = _grade(lines, order)
     texts = {line.key: line.text for line in lines}
     marks = {}
     for move in verdict.moves:
         where, other = ("before", move.second) if move.key == move.first else ("behind", move.first)
         marks[move.key] = f"belongs {where}: {texts[other]}"
+    ranks = {line.key: line.rank for line in lines}
+    placed = {key: "" for i, key in enumerate(order.kept) if ranks[key] == i}
+    left = {key: "" for key in order.out if ranks[key] is None}
     return {
+        **placed,
+        **left,
         **marks,
         **dict.fromkeys(verdict.extra, "does not belong in a round"),
         **dict.fromkeys(verdict.missing, "belongs in a round"),

@@ -1,6 +1,5 @@
 """Opening and saving: traces, tables, pages."""
 
-import gzip
 from dataclasses import fields
 from typing import Any
 
@@ -33,7 +32,7 @@ def panel(entry: Entry) -> None:
         trace, name = entry.trace, f"specviz-{entry.name}"
 
         with st.container(horizontal=True):
-            _save("Trace", lambda: gzip.compress(codec.dumps(trace), mtime=0), f"{name}.json.gz")
+            _save("Trace", lambda: codec.dumps(trace, compress=True), f"{name}.json.gz")
             for title, frame in (
                 ("rounds", export.rounds_frame),
                 ("positions", export.positions_frame),

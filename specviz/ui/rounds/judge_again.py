@@ -59,4 +59,4 @@ def panel(trace: Trace) -> None:
 def _token(trace: Trace, token: int | None) -> str:
     if token is None:
         return "one outside the recorded table"
-    return visible(trace.tokens[token]) if token in trace.tokens else f"id {token}"
+    return visible(trace.tokens[token])

@@ -1,6 +1,5 @@
 """Parts of the Rounds page around timeline and inspector."""
 
-from dataclasses import fields
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -18,7 +17,6 @@ SOURCES = {"recorded": "recorded run", "live": "live run", "file": "opened from 
 
 def gallery(entry: Entry | None) -> None:
     """What this page shows, the recorded runs, and the runs of this session."""
-    _take_recipe(entry)
     st.markdown(
         "A small **draft** model guesses K tokens; the large **target** model checks them in one pass and "
         "keeps each with a chance: the likelier it finds the token itself, the higher. What comes out is "
@@ -57,14 +55,6 @@ def gallery(entry: Entry | None) -> None:
         st.caption(traces.recording(shown).moral)
 
 
-def _take_recipe(entry: Entry | None) -> None:
-    """Of an address that names a run and no settings, the settings are those of the run."""
-    names = [f.name for f in fields(Recipe)]
-    said = any(name in st.session_state or name in st.query_params for name in names)
-    if entry is not None and entry.recipe is not None and not said:
-        links.set_recipe(entry.recipe)
-
-
 def _open_recording() -> None:
     name = st.session_state[keys.RECORDING]
     if name:
@@ -79,13 +69,14 @@ def _open(name: str, select: tuple[int, int] | None = None) -> None:
     entry = runs.entry_by_name(name)
     if entry is not None:
         if entry.recipe is not None:
-            links.set_recipe(entry.recipe)
+            links.set_recipe(entry.recipe, **runs.address(entry, select))
         runs.show(entry, select)
 
 
 def buttons(entry: Entry | None, recipe: Recipe):
     """Run, Step, Stop; returns the container for progress and trouble."""
     going = runner.going()
+    cannot = bool(links.refused(recipe)) and not going
     with st.container(horizontal=True, vertical_alignment="center"):
         again = runner.resumable(entry, recipe)
         # One button in one place: what it does follows from what is going on.
@@ -97,14 +88,20 @@ def buttons(entry: Entry | None, recipe: Recipe):
             else ("Run", "play_arrow", runner.start, "Starts a new run with these settings.")
         )
         st.button(
-            label, on_click=act, key=keys.RUN_TOGGLE, type="primary", icon=f":material/{icon}:", help=text
+            label,
+            on_click=act,
+            key=keys.RUN_TOGGLE,
+            type="primary",
+            icon=f":material/{icon}:",
+            disabled=cannot,
+            help=text,
         )
         st.button(
             "Step",
             on_click=runner.step,
             key=keys.RUN_STEP,
             icon=":material/skip_next:",
-            disabled=going,
+            disabled=going or cannot,
             help="Makes one round.",
         )
         _link(entry, recipe)

@@ -30,6 +30,11 @@ PAGE = "_page"
 ADDRESSES = "_addresses"
 CARRIED = "_carried"
 
+# Controls of a recipe and the address.
+ADDRESS = "_address"
+UNUSABLE = "_unusable"
+DETAILS_OPEN = "details-open"
+
 # Rounds.
 STAGE = "stage"
 NOTATION = "notation"

@@ -1,7 +1,7 @@
 """The run panel: the controls of a recipe. Every one is in the address, clamped, and can be hidden."""
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from math import isfinite
 from typing import Any
@@ -9,7 +9,8 @@ from typing import Any
 import streamlit as st
 
 from specviz import recipe as recipes
-from specviz.recipe import CONTROLS, LIMITS, Recipe
+from specviz.recipe import CONTROLS, LIMITS, Recipe, to_link
+from specviz.ui.shell.markup import code
 from specviz.ui.state import keys
 from specviz.ui.state.runs import hidden
 
@@ -27,6 +28,7 @@ NAMES = {
     "min_p": "Min-p",
     "penalty": "Repetition penalty",
 }
+BOOLEANS = ("1", "0", "true", "false", "yes", "no", "on", "off")
 NUMBERS = {*LIMITS, *(f"draft_{name}" for name in CONTROLS)}
 HELP = {
     "drafter": "Who proposes: " + ", ".join(f"{kind} – {text}" for kind, text in DRAFTERS.items()) + ".",
@@ -46,14 +48,22 @@ HELP = {
 }
 
 
-def recipe_panel(disabled: bool) -> Recipe:
-    """Draw the controls; return the recipe they make."""
-    _drop_unusable()
+def recipe_panel(disabled: bool, shown: Recipe | None = None) -> Recipe:
+    """Draw the controls; return the recipe they make.
+
+    Controls and address say the same: whichever was changed last is right. The address is written in one
+    go, so that one action is one step for the back button.
+
+    Args:
+        disabled: nothing can be changed now.
+        shown: what made the run that is shown; an address without settings means this recipe.
+    """
+    _read_address(shown)
     gone = hidden()
 
     def control(name: str, draw: Callable[[], Any]) -> Any:
         if name in gone:
-            return recipes.clamp(name, st.query_params.get(name, getattr(recipes.DEFAULT, name)))
+            return getattr(_meaning(_settings(), shown), name)
         return draw()
 
     values: dict[str, Any] = {}
@@ -61,22 +71,99 @@ def recipe_panel(disabled: bool) -> Recipe:
     for column, name in zip(st.columns([3, 1.4, 0.9, 1.35, 1.1]), names, strict=True):
         with column:
             values[name] = control(name, partial(_main, name, disabled))
-    with st.expander("Sampling, limits, models", icon=":material/tune:"):
+    with st.expander(
+        "Sampling, limits, models", icon=":material/tune:", key=keys.DETAILS_OPEN, on_change="rerun"
+    ):
         values |= _details(control, disabled)
-    return Recipe(**{f.name: values.get(f.name, getattr(recipes.DEFAULT, f.name)) for f in fields(Recipe)})
+    recipe = Recipe(**{f.name: values.get(f.name, getattr(recipes.DEFAULT, f.name)) for f in fields(Recipe)})
+    if refused(recipe):
+        st.error(refused(recipe), icon=":material/error:")
+    elif recipe != _meaning(_settings(), shown):
+        _write_address(recipe)
+    for trouble in st.session_state.get(keys.UNUSABLE, ()):
+        st.warning(trouble, icon=":material/link_off:")
+    return recipe
 
 
-def _drop_unusable() -> None:
-    """Take numbers out of the address that are none: Streamlit would stop at an infinite one."""
-    unusable = [
-        name
-        for name, value in st.query_params.to_dict().items()
-        if name in NUMBERS and name not in st.session_state and not _is_number(value)
+def refused(recipe: Recipe) -> str:
+    """Why these settings cannot be run, or ""."""
+    length = len(recipe.prompt)
+    if length <= recipes.LONGEST_PROMPT:
+        return ""
+    return (
+        f"This prompt has {length:,} characters. A link carries the prompt, and holds at most "
+        f"{recipes.LONGEST_PROMPT:,}: shorten it to run it."
+    )
+
+
+def _settings() -> dict[str, str]:
+    """What the address says of a recipe."""
+    return {f.name: st.query_params[f.name] for f in fields(Recipe) if f.name in st.query_params}
+
+
+def _meaning(settings: dict[str, str], shown: Recipe | None) -> Recipe:
+    """The recipe that an address stands for."""
+    if not settings:
+        return shown or recipes.DEFAULT
+    recipe = recipes.from_link(settings)
+    drafter, rule = recipe.drafter, recipe.rule
+    return replace(
+        recipe,
+        drafter=drafter if drafter in DRAFTERS else recipes.DEFAULT.drafter,
+        rule=rule if rule in _rules() else recipes.EXACT,
+    )
+
+
+def _read_address(shown: Recipe | None) -> None:
+    """Put what the address says into the controls, if it is not what they said last: a link, or Back."""
+    settings, state = _settings(), st.session_state
+    asks = settings, "" if settings else st.query_params.get("run", "")
+    if state.get(keys.ADDRESS) == asks:
+        return
+    recipe = _meaning(settings, shown)
+    for f in fields(Recipe):
+        state[f.name] = getattr(recipe, f.name)
+    state[keys.ADDRESS] = asks
+    state[keys.UNUSABLE] = [
+        sentence for name, text in settings.items() if (sentence := _replaced(name, text, recipe))
     ]
-    if unusable:
-        for name in unusable:
-            del st.query_params[name]
-        st.rerun()
+
+
+def _replaced(name: str, text: str, recipe: Recipe) -> str:
+    """What became of a value of the address that a control cannot have; "" if it is as asked for."""
+    used, default = getattr(recipe, name), getattr(recipes.DEFAULT, name)
+    if isinstance(default, bool):
+        same = text.strip().lower() in BOOLEANS
+    elif isinstance(default, str):
+        same = used == text
+    else:
+        same = _is_number(text) and float(text) == used
+    if same:
+        return ""
+    if name == "prompt":
+        return (
+            f"The prompt in this address has {len(text):,} characters. The first {len(used):,} are used: a "
+            "link holds no more."
+        )
+    asked = f"The address asks for {name} = {code(text[:40])}, which cannot be: {code(str(used))} is used."
+    if name not in NUMBERS:
+        return asked
+    low, high = recipes.limits(name)
+    return f"{asked} It goes from {low:g} to {high:g}."
+
+
+def _write_address(recipe: Recipe, **more: str) -> None:
+    """Make the address say `recipe`, and what else is given. One step for the back button."""
+    said, default = to_link(recipe), {f.name: getattr(recipes.DEFAULT, f.name) for f in fields(Recipe)}
+    # A parameter cannot be taken out and others put in at one time: one that is there says its default.
+    said |= {name: _text_of(default[name]) for name in _settings() if name not in said}
+    st.query_params.update({**said, **more})
+    st.session_state[keys.ADDRESS] = _settings(), "" if _settings() else st.query_params.get("run", "")
+    st.session_state[keys.UNUSABLE] = []
+
+
+def _text_of(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _is_number(text: str) -> bool:
@@ -92,20 +179,16 @@ def _main(name: str, disabled: bool) -> Any:
             "Prompt",
             recipes.DEFAULT.prompt,
             key=name,
-            bind="query-params",
             height=68,
-            max_chars=recipes.LONGEST_PROMPT,
             disabled=disabled,
         )
     if name == "drafter":
-        from specviz.decoding.drafters import DRAFTERS as KINDS
-
         return st.selectbox(
             "Drafter",
-            list(KINDS),  # as they are: what is shown is also what stands in the address
+            list(DRAFTERS),
             key=name,
+            format_func=DRAFTERS.__getitem__,
             help=HELP[name],
-            bind="query-params",
             disabled=disabled,
         )
     return _number(name, {"k": "K", "seed": "Seed"}.get(name) or NAMES[name], disabled)
@@ -123,7 +206,6 @@ def _number(name: str, label: str, disabled: bool) -> Any:
         step=kind(0.05) if kind is float else 1,
         format="%.2f" if kind is float else "%d",
         key=name,
-        bind="query-params",
         help=HELP.get(name.removeprefix("draft_")),
         disabled=disabled,
     )
@@ -157,31 +239,35 @@ def _details(control: Callable, disabled: bool) -> dict[str, Any]:
     return values
 
 
+def _rules() -> list[str]:
+    from specviz.decoding.faults import FAULTS
+
+    return [recipes.EXACT, *FAULTS]
+
+
 def _rule(disabled: bool) -> str:
     from specviz.decoding.faults import FAULTS
 
-    return st.selectbox(
-        "Rule",
-        [recipes.EXACT, *FAULTS],
-        key=keys.RULE,
-        bind="query-params",
-        help=HELP["rule"],
-        disabled=disabled,
-    )
+    rule = st.selectbox("Rule", _rules(), key=keys.RULE, help=HELP["rule"], disabled=disabled)
+    if rule != recipes.EXACT:
+        st.caption(f":material/warning: Not exact: {FAULTS[rule].title}.")
+    return rule
 
 
 def _text(name: str, label: str, disabled: bool) -> str:
     default = getattr(recipes.DEFAULT, name)
-    return st.text_input(
-        label, default, key=name, bind="query-params", help=HELP[name], disabled=disabled, max_chars=300
-    )
+    return st.text_input(label, default, key=name, help=HELP[name], disabled=disabled, max_chars=300)
 
 
 def _toggle(name: str, label: str, disabled: bool) -> bool:
-    return st.toggle(label, key=name, bind="query-params", help=HELP[name], disabled=disabled)
+    return st.toggle(label, key=name, help=HELP[name], disabled=disabled)
 
 
-def set_recipe(recipe: Recipe) -> None:
-    """Put a recipe into the controls. Call it before they are drawn, as callbacks do."""
+def set_recipe(recipe: Recipe, **more: str) -> None:
+    """Put a recipe into the controls and the address, in one step with what else the address is to say.
+
+    Call it before the controls are drawn, as callbacks do.
+    """
     for f in fields(Recipe):
         st.session_state[f.name] = getattr(recipe, f.name)
+    _write_address(recipe, **more)

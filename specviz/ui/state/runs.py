@@ -102,10 +102,15 @@ def show(entry: Entry, select: tuple[int, int] | None = None) -> None:
     """Make `entry` what the page shows."""
     if entry.source != "recorded":
         keep(entry)
-    chosen = {"run": entry.name, "sel": _sel(select)}
+    chosen = address(entry, select)
     # Every change of the address is a step for the back button.
     if any(st.query_params.get(name) != value for name, value in chosen.items()):
         st.query_params.update(chosen)
+
+
+def address(entry: Entry, select: tuple[int, int] | None = None) -> dict[str, str]:
+    """The parameters of the address that show `entry`."""
+    return {"run": entry.name, "sel": _sel(select)}
 
 
 def keep(entry: Entry) -> None:

@@ -11,6 +11,7 @@ from specviz.lessons.ordering import Line
 from specviz.ui.components.script import script
 from specviz.ui.state import keys
 
+LEFT = 32  # exercises whose order is kept while another is shown
 _HERE = Path(__file__).parent
 _MOUNT = st.components.v2.component(
     "specviz.ordering",
@@ -32,6 +33,7 @@ def ordering(
     *,
     exercise: str,
     key: str,
+    out: Sequence[Line] = (),
     bin: bool = False,
     marks: Mapping[str, str] | None = None,
     locked: bool = False,
@@ -40,25 +42,36 @@ def ordering(
 
     Args:
         lines: in the order to start with.
-        exercise: names the exercise; another name starts over with `lines` as they are.
+        exercise: names the exercise; one that was shown before has the order in which it was left.
         key: names the component.
+        out: lines that are left out to start with.
         bin: there are lines that do not belong, and a place to put them.
-        marks: words on lines that are wrong, by key; the other lines are then marked as right.
+        marks: by key, words on a line that is wrong, or "" on one that is at its right place.
         locked: nothing can be moved.
     """
-    memory = st.session_state.setdefault(keys.of(key, keys.MEMORY), {"exercise": None, "order": None})
+    memory = st.session_state.setdefault(
+        keys.of(key, keys.MEMORY), {"exercise": None, "order": None, "left": {}}
+    )
+    everything = [*lines, *out]
     if memory["exercise"] != exercise:
-        memory.update(exercise=exercise, order=Order(tuple(line.key for line in lines), ()))
+        left: dict[str, Order] = memory["left"]
+        left[memory["exercise"]] = memory["order"]
+        while len(left) > LEFT:
+            left.pop(next(iter(left)))
+        start = Order(tuple(line.key for line in lines), tuple(line.key for line in out))
+        memory.update(exercise=exercise, order=left.get(exercise, start))
 
     def moved() -> None:
-        order = _order(st.session_state[key].get("order"), memory["exercise"], {line.key for line in lines})
+        order = _order(
+            st.session_state[key].get("order"), memory["exercise"], {line.key for line in everything}
+        )
         memory["order"] = order or memory["order"]
 
     # While the exercise is the same, the browser's order stands and this one is not read.
     _MOUNT(
         key=key,
         data={
-            "lines": [{"key": line.key, "text": line.text} for line in lines],
+            "lines": [{"key": line.key, "text": line.text} for line in everything],
             "order": list(memory["order"].kept),
             "out": list(memory["order"].out),
             "version": exercise,

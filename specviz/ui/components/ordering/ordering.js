@@ -47,10 +47,10 @@ class Ordering {
     }
     for (const [key, node] of this.lines) {
       const mark = marks?.[key];
-      node.classList.toggle("wrong", mark !== undefined);
-      node.classList.toggle("right", Boolean(marks) && mark === undefined);
-      node.mark.textContent = mark ?? "";
-      node.mark.hidden = mark === undefined;
+      node.classList.toggle("wrong", Boolean(mark));
+      node.classList.toggle("right", mark === "");
+      node.mark.textContent = mark || "";
+      node.mark.hidden = !mark;
     }
     this.number();
   }

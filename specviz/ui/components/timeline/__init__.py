@@ -206,8 +206,6 @@ def _round(round: Round, index: Callable[[int], int]) -> dict[str, Any]:
 def _outcome(round: Round) -> tuple[float | None, float | None, float | None]:
     """p and q of the corrected or bonus token, and its share of the residual that it was drawn from."""
     row: Position = round.positions[round.accepted]
-    if round.token not in row.table.ids:
-        return None, None, None
     i = row.table.ids.index(round.token)
     p, q = row.table.p[i], row.table.q[i]
     if round.outcome == "bonus":
@@ -231,7 +229,7 @@ def _flat(pieces: tuple[Piece, ...]) -> list[str]:
 
 
 def _token(trace: Trace, token: int) -> TokenText:
-    return trace.tokens.get(token) or TokenText(f"#{token}".encode(), special=True)
+    return trace.tokens[token]
 
 
 def _exists(trace: Trace, selection: Selection) -> bool:

@@ -1,0 +1,283 @@
+"""An audit over many prompts: a folder that is complete as far as it goes, whenever the process dies.
+
+DIR/audit.json          settings, prompts' digest, models, versions, costs
+DIR/parts/000012.json.gz    what was measured on prompt 12; its presence means that the prompt is done
+DIR/traces/000012.json.gz   the run, for the app; written before the part
+DIR/*.parquet           the tables of all parts, and summary.json, written at the end and after a merge
+
+Files appear whole: each is written beside its name and renamed. The draws of a prompt follow from its
+index, so that a prompt interrupted in the middle is simply made again, the same.
+"""
+
+import gzip
+import json
+import os
+import platform
+import shutil
+from collections.abc import Iterator, Sequence
+from copy import copy
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from specviz.decoding import codec
+from specviz.decoding.faults import get_fault
+from specviz.decoding.run import DecodingRun
+from specviz.diagnosis import costs, tables
+from specviz.diagnosis.observe import Bench, observe
+from specviz.diagnosis.prompts import Prompt, digest, encode
+from specviz.diagnosis.setting import Setting
+
+FORMAT, VERSION = "specviz-audit", 1
+SELF_TOKENS = 24  # of a run whose draft is the target
+MOST_BYTES = 256 * 2**20  # of a part, after decompression
+
+
+class AuditError(ValueError):
+    """A folder that cannot be used for this audit; the message says why and what to do."""
+
+
+class Audit:
+    """The audit in a folder: begun, or gone on with.
+
+    Args:
+        folder: made if it is not there.
+        prompts: all prompts, whatever the shard.
+        setting: has to be the folder's own if the audit was begun.
+        shard: (i, n): this process does every n-th prompt, from the i-th on; i from 1.
+
+    Attributes:
+        todo: prompts that are still to measure.
+        last: the row of `prompts` of the one measured last.
+
+    Raises:
+        AuditError: if the folder holds another audit.
+    """
+
+    def __init__(
+        self, folder: Path, prompts: Sequence[Prompt], setting: Setting, shard: tuple[int, int] = (1, 1)
+    ) -> None:
+        i, n = shard
+        if not 1 <= i <= n:
+            raise AuditError(f"a shard is i/n with 1 ≤ i ≤ n, not {i}/{n}")
+        self.folder = folder
+        self.prompts = list(prompts)
+        self.setting = setting
+        self.mine = [p for p in self.prompts if p.index % n == i - 1]
+        self.about = {
+            "format": FORMAT,
+            "version": VERSION,
+            "setting": setting.to_dict(),
+            "prompts": {"digest": digest(prompts), "count": len(self.prompts)},
+        }
+        for name in ("parts", "traces"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        if (folder / "audit.json").exists():
+            begun = read_about(folder)
+            same_audit(begun, json.loads(json.dumps(self.about)), folder)
+            self.about = begun
+        else:
+            _write(folder / "audit.json", json.dumps(self.about, indent=1).encode())
+        self.last: dict[str, Any] = {}
+        self.todo = [p for p in self.mine if not part_path(folder, p.index).exists()]
+
+    @property
+    def done(self) -> int:
+        """Prompts of this shard that are measured."""
+        return len(self.mine) - len(self.todo)
+
+    @property
+    def total(self) -> int:
+        return len(self.mine)
+
+    @property
+    def finished(self) -> bool:
+        return not self.todo
+
+    def begin(self, bench: Bench) -> None:
+        """Note models, versions and costs, once."""
+        if "pair" in self.about:
+            return
+        second = None
+        if self.setting.second:
+            second = (bench.second, "model") if bench.second else (bench.pair, self.setting.second)
+        self.about |= {
+            "pair": asdict(bench.pair.info),
+            "second": asdict(bench.second.info) if bench.second else None,
+            "costs": costs.measure(bench.pair, self.setting.drafter, second).to_dict(),
+            "compatibility": str(getattr(bench.pair, "compatibility", None) or ""),
+            "versions": _versions(),
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        _write(self.folder / "audit.json", json.dumps(self.about, indent=1).encode())
+
+    def step(self, bench: Bench) -> Prompt:
+        """Measure the next prompt. Interrupted anywhere, it has not happened."""
+        self.begin(bench)
+        prompt = self.todo[0]
+        part, trace = observe(bench, prompt)
+        if trace is not None and prompt.index < self.setting.self_checks and prompt.answer is None:
+            part["self_draft"] = self_draft(bench, prompt)
+        if trace is not None:
+            path = trace_path(self.folder, prompt.index)
+            _write(path, gzip.compress(codec.dumps(trace), mtime=0))
+        _write(part_path(self.folder, prompt.index), gzip.compress(tables.dumps(part), mtime=0))
+        self.last = {name: values[0] for name, values in part["tables"]["prompts"].items()}
+        del self.todo[0]
+        return prompt
+
+    def close(self) -> dict[str, int]:
+        """Write the tables of everything that is measured so far. Returns their rows."""
+        return write_tables(self.folder)
+
+
+def self_draft(bench: Bench, prompt: Prompt) -> dict[str, Any]:
+    """A short run in which the target drafts for itself: all K have to be accepted, in every round."""
+    setting = bench.setting
+    pair: Any = copy(bench.pair)
+    pair.draft = bench.pair.target
+    start = DecodingRun if setting.rule == "exact" else get_fault(setting.rule).start
+    try:
+        ids = encode(bench.pair, prompt, setting.style(bool(prompt.messages)))
+        run = start(
+            pair,
+            ids,
+            drafter="model",
+            k=setting.k,
+            sampling=setting.sampling,
+            max_new_tokens=min(SELF_TOKENS, setting.max_new_tokens),
+            seed=setting.seed + prompt.index,
+        )
+        for _ in run:
+            pass
+    except (ValueError, RuntimeError) as error:
+        return {"drafted": 0, "accepted": 0, "error": str(error)[:300]}
+    return {
+        "drafted": sum(r.k for r in run.rounds),
+        "accepted": sum(r.accepted for r in run.rounds),
+        "error": "",
+    }
+
+
+def part_path(folder: Path, index: int) -> Path:
+    return folder / "parts" / f"{index:06d}.json.gz"
+
+
+def trace_path(folder: Path, index: int) -> Path:
+    return folder / "traces" / f"{index:06d}.json.gz"
+
+
+def read_about(folder: Path) -> dict[str, Any]:
+    """What a folder says of its audit.
+
+    Raises:
+        AuditError: if it is not an audit, or of another version.
+    """
+    try:
+        about = json.loads((folder / "audit.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise AuditError(f"{folder} holds no audit that can be read: {error}") from None
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        raise AuditError(f"{folder}/audit.json was not written by an audit")
+    if about.get("version") != VERSION:
+        raise AuditError(f"{folder} has version {about.get('version')}; this SpecViz reads version {VERSION}")
+    return about
+
+
+def same_audit(begun: dict[str, Any], wanted: dict[str, Any], folder: Path) -> None:
+    """Refuse to go on with another audit.
+
+    Raises:
+        AuditError: naming what differs.
+    """
+    if begun["prompts"]["digest"] != wanted["prompts"]["digest"]:
+        raise AuditError(
+            f"{folder} was begun with other prompts: choose another folder, or give the same file"
+        )
+    old, new = begun["setting"], wanted["setting"]
+    differing = [name for name in new if old.get(name) != new[name]]
+    if differing:
+        shown = "; ".join(f"{name} was {old.get(name)}, now {new[name]}" for name in differing)
+        raise AuditError(
+            f"{folder} was begun with other settings ({shown}): choose another folder, or the same"
+        )
+
+
+def read_parts(folder: Path) -> Iterator[dict[str, Any]]:
+    """The parts of a folder in the order of their prompts, one in memory at a time.
+
+    Raises:
+        AuditError: naming a part that is damaged.
+    """
+    for path in sorted((folder / "parts").glob("*.json.gz")):
+        try:
+            with gzip.open(path) as file:
+                content = file.read(MOST_BYTES + 1)
+            if len(content) > MOST_BYTES:
+                raise ValueError(f"larger than {MOST_BYTES // 2**20} MiB")
+            part = json.loads(content.decode("utf-8", "surrogatepass"))
+            if not set(tables.TABLES) <= set(part["tables"]):
+                raise ValueError("a table is missing")
+        except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+            raise AuditError(f"{path} is damaged ({error}): delete it and run the audit again") from None
+        yield part
+
+
+def write_tables(folder: Path) -> dict[str, int]:
+    """The Parquet files of all parts that are there, and the checks' results."""
+    rows = tables.combine(lambda: read_parts(folder), folder)
+    from specviz.diagnosis.checks import collect
+
+    _write(folder / "checks.json", json.dumps(collect(read_parts(folder)), indent=1).encode())
+    return rows
+
+
+def merge(folders: Sequence[Path], out: Path) -> dict[str, int]:
+    """Put the shards of one audit together.
+
+    Raises:
+        AuditError: if they are not of one audit.
+    """
+    abouts = [read_about(folder) for folder in folders]
+    for folder, about in zip(folders[1:], abouts[1:], strict=True):
+        same_audit(abouts[0], about, folder)
+    for name in ("parts", "traces"):
+        (out / name).mkdir(parents=True, exist_ok=True)
+    _write(out / "audit.json", json.dumps(abouts[0], indent=1).encode())
+    for folder in folders:
+        for name in ("traces", "parts"):  # a part is only there once its trace is
+            for path in sorted((folder / name).glob("*.json.gz")):
+                goal = out / name / path.name
+                if goal.exists():
+                    continue
+                partial = goal.with_name(f"{goal.name}.{os.getpid()}.partial")
+                shutil.copyfile(path, partial)
+                partial.replace(goal)
+    return write_tables(out)
+
+
+def missing(folder: Path) -> list[int]:
+    """Indices of the prompts that no part is there for."""
+    count = int(read_about(folder)["prompts"]["count"])
+    return [index for index in range(count) if not part_path(folder, index).exists()]
+
+
+def _write(path: Path, content: bytes) -> None:
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    partial.write_bytes(content)
+    partial.replace(path)
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import version
+
+    import specviz
+
+    names = ("torch", "transformers", "numpy")
+    return {
+        "specviz": specviz.__version__,
+        "python": platform.python_version(),
+        "machine": platform.processor() or platform.machine(),
+        **{name: version(name) for name in names},
+    }

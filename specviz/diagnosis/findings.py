@@ -1,0 +1,292 @@
+"""A fault or a weak draft? What the numbers point to, strongest first."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf, log
+from typing import Any, Literal
+
+import numpy as np
+
+from specviz.diagnosis.setting import Setting
+from specviz.diagnosis.tables import LAW
+from specviz.diagnosis.walk import intervals
+from specviz.diagnosis.whatif import Option, Outcome, Texts
+
+Sort = Literal["fault", "setting", "draft"]
+WORTH = 0.04  # of the present mean length: a change that brings less is not named first
+SELF = 0.98  # a draft that is the target is accepted at least this often; rounding may refuse a few
+BETTER = 0.05  # relative gap between what a fresh draft would give and what the run gave
+TINY = 1e-12  # a smaller q counts as this much
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that the numbers point to.
+
+    Attributes:
+        key: names it in tests, links and JSON.
+        sort: "fault" (something is wrong), "setting" (a choice that costs), "draft" (the draft itself).
+        title: the headline.
+        sentence: the numbers behind it, and what to do.
+        gain: tokens a round that it would bring; None where that is not known.
+    """
+
+    key: str
+    sort: Sort
+    title: str
+    sentence: str
+    gain: float | None = None
+
+
+def findings(frames: dict[str, Any], setting: Setting, checks: dict[str, Any], texts: Texts) -> list[Finding]:
+    """All findings, faults first, then by what they would bring; never empty once a prompt is measured."""
+    if not texts.texts:
+        return []
+    faults = [*_caches(checks), *_not_exact(checks), *_own_draft(checks), *_stale(frames, setting, texts)]
+    worth = [f for f in _settings(frames, setting, texts) if f.gain is not None]
+    worth.sort(key=lambda f: -(f.gain or 0.0))
+    if all(f.key != "prompt" for f in worth):  # behind another prompt any draft looks broken
+        faults += _broken(frames, setting)
+    return [*faults, *worth, _weak(frames, texts, faults, worth)]
+
+
+def _caches(checks: dict[str, Any]) -> list[Finding]:
+    wrong = checks["caches"]["wrong"]
+    found = []
+    for role in ("target", "draft"):
+        mine = [check for check in wrong if check["role"] == role]
+        if mine:
+            harm = (
+                "the text is not the target's" if role == "target" else "the text is right, acceptance decays"
+            )
+            found.append(
+                Finding(
+                    f"{role}-cache",
+                    "fault",
+                    f"The {role}'s cache is wrong",
+                    f"{len(mine)} of {checks['caches']['checked']} cache checks failed; {harm}. "
+                    f"{mine[0]['sentence']} Look at what is cut after a rejection and fed after a full "
+                    "acceptance.",
+                )
+            )
+    return found
+
+
+def _not_exact(checks: dict[str, Any]) -> list[Finding]:
+    evidence = checks["evidence"]
+    if evidence["crossed_at"] is None:
+        return []
+    return [
+        Finding(
+            "not-exact",
+            "fault",
+            "The output does not follow the target",
+            f"The evidence against exactness passed 20 at token {evidence['crossed_at']:,} of "
+            f"{evidence['tokens']:,}. Exact decoding does that in at most 1 of 20 audits. Acceptance "
+            "figures of "
+            "a wrong rule say nothing about the draft: mend the rule first.",
+        )
+    ]
+
+
+def _own_draft(checks: dict[str, Any]) -> list[Finding]:
+    own = checks["self_draft"]
+    if not own["drafted"] or own["accepted"] >= SELF * own["drafted"]:
+        return []
+    return [
+        Finding(
+            "self-draft",
+            "fault",
+            "Even the target as its own draft is rejected",
+            f"{own['accepted']} of {own['drafted']} tokens were kept where the target drafted for "
+            "itself; all of "
+            "them should be. The engine or its caches are at fault, not the draft.",
+        )
+    ]
+
+
+def _stale(frames: dict[str, Any], setting: Setting, texts: Texts) -> list[Finding]:
+    """A draft that knows more, asked afresh, than its run shows."""
+    prompts = frames["prompts"]
+    prompts = prompts[(prompts["rounds"] > 0) & (prompts["finish"] != "score")]
+    if (setting.rule != "exact" and not len(prompts)) or len(prompts) < 2:
+        return []
+    order = frames["tokens"]["prompt"].drop_duplicates().sort_values().tolist()
+    rows = [order.index(prompt) for prompt in prompts["prompt"] if prompt in order]
+    expected = texts.sums(texts.now)[rows][:, :2]
+    real = prompts[prompts["prompt"].isin(order)][["rounds", "accepted"]].to_numpy(float)
+    drawn = intervals(np.concatenate([expected, real], axis=1))
+    gaps = drawn[:, 1] / drawn[:, 0] - drawn[:, 3] / drawn[:, 2]
+    low = float(np.percentile(gaps, 2.5))
+    fresh = 1 + float(expected[:, 1].sum() / expected[:, 0].sum())
+    measured = 1 + float(real[:, 1].sum() / real[:, 0].sum())
+    if low <= 0.0 or fresh - measured < BETTER * fresh:
+        return []
+    return [
+        Finding(
+            "stale-draft",
+            "fault",
+            "The draft knows more than its run shows",
+            f"Led along the same texts afresh, it would bring {fresh:.2f} tokens a round; the run brought "
+            f"{measured:.2f}. The draft is better than its caches or positions let it be.",
+            fresh - measured,
+        )
+    ]
+
+
+def _broken(frames: dict[str, Any], setting: Setting) -> list[Finding]:
+    """A draft that predicts the texts worse, even at its best temperature, than a table of frequencies."""
+    tokens = frames["tokens"]
+    tokens = tokens[tokens["q_logprob"].notna() & ~tokens["lacking"]]
+    if tokens["prompt"].nunique() < 2:
+        return []
+    counts = frames["tokens"]["token"].value_counts()
+    per_prompt = frames["tokens"].groupby("prompt")["token"].value_counts()
+    sizes = frames["tokens"].groupby("prompt").size()
+    everything, kinds = len(frames["tokens"]), len(counts)
+    table = []
+    for prompt, token in zip(tokens["prompt"], tokens["token"], strict=True):
+        # Frequencies in the other prompts' texts, one added to each.
+        seen = counts[token] - per_prompt[prompt].get(token, 0) + 1
+        table.append(log(seen / (everything - int(sizes[prompt]) + kinds)))
+    filtered = f"{LAW}draft|open|0" in tokens.columns
+    laws = [f"{LAW}draft|{'open ' if filtered else ''}t{t:g}|0" for t in setting.temperatures if t]
+    scores = [np.log(tokens[law].to_numpy(float).clip(TINY)) for law in laws if law in tokens.columns]
+    if not scores:
+        return []
+    best = max(scores, key=lambda row: row.mean())
+    given = tokens.assign(draft=best, table=table, one=1.0).groupby("prompt")[["draft", "table", "one"]].sum()
+    rows = given.to_numpy(float)
+    drawn = intervals(rows)
+    high = float(np.percentile((drawn[:, 0] - drawn[:, 1]) / drawn[:, 2], 97.5))
+    draft, frequent = best.mean(), np.mean(table)
+    if high >= 0.0:
+        return []
+    return [
+        Finding(
+            "broken-weights",
+            "fault",
+            "The draft does not model this text at all",
+            f"At its best temperature it gives the committed tokens {draft:.1f} nats on average; a "
+            "table of how "
+            f"often each token occurs in the other texts gives {frequent:.1f}. No trained model is that bad: "
+            "weights in the wrong layers, missing or renamed tensors, another tokenizer, or a broken "
+            "conversion. Let the draft write on its own and read it.",
+        )
+    ]
+
+
+def _settings(frames: dict[str, Any], setting: Setting, texts: Texts) -> list[Finding]:
+    """What a choice costs: the draft's prompt, its controls, its vocabulary, its calibration."""
+    now = texts.outcome(texts.now)
+    found = []
+    options = {option.key: option for option in texts.options()}
+    for style in ("same", "own", "chat"):
+        if style in options and (style == "same" or setting.draft_prompt == "same"):
+            found.append(_prompt(options[style], texts, now))
+    if "equal" in options:
+        found.append(_controls(options["equal"], setting, texts, now))
+    elif "temperature" in options:
+        outcome = texts.outcome(texts.plan([options["temperature"]]))
+        if _worth(outcome, now):
+            found.append(
+                Finding(
+                    "calibration",
+                    "setting",
+                    "The draft's confidence is off",
+                    f"{options['temperature'].title} would bring {outcome.mean:.2f} tokens a round "
+                    "instead of "
+                    f"{now.mean:.2f}, and it costs nothing: the output keeps the target's distribution.",
+                    outcome.gain,
+                )
+            )
+    if "full" in options:
+        found.append(_vocabulary(frames, texts, now))
+    return [f for f in found if f is not None]
+
+
+def _worth(outcome: Outcome, now: Outcome) -> bool:
+    return outcome.gain_low > 0.0 and outcome.gain >= WORTH * now.mean
+
+
+def _prompt(option: Option, texts: Texts, now: Outcome) -> Finding | None:
+    outcome = texts.outcome(texts.plan([option]))
+    if not _worth(outcome, now):
+        return None
+    return Finding(
+        "prompt",
+        "setting",
+        "The draft reads another prompt than it should",
+        f"{option.title}: {outcome.mean:.2f} tokens a round instead of {now.mean:.2f}, on the same "
+        "texts. Compare "
+        "the two prompts token by token, spaces at their ends included.",
+        outcome.gain,
+    )
+
+
+def _controls(option: Option, setting: Setting, texts: Texts, now: Outcome) -> Finding | None:
+    outcome = texts.outcome(texts.plan([option]))
+    if not _worth(outcome, now):
+        return None
+    draft, target = setting.draft_sampling, setting.sampling
+    names = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "banned")
+    differing = [name for name in names if getattr(draft, name) != getattr(target, name)]
+    shown = ", ".join(
+        f"{name.replace('_', '-')} {_value(getattr(draft, name))} against {_value(getattr(target, name))}"
+        for name in differing
+    )
+    return Finding(
+        "controls",
+        "setting",
+        "Draft and target sample differently",
+        f"The draft has {shown}. With the target's controls it would bring {outcome.mean:.2f} tokens a round "
+        f"instead of {now.mean:.2f}, at no cost.",
+        outcome.gain,
+    )
+
+
+def _vocabulary(frames: dict[str, Any], texts: Texts, now: Outcome) -> Finding | None:
+    likely = texts.outcome(replace(texts.now, full="estimate"))
+    bound = texts.outcome(replace(texts.now, full="bound"))
+    if not _worth(likely, now):
+        return None
+    share = float(frames["tokens"]["lacking"].mean())
+    return Finding(
+        "vocabulary",
+        "setting",
+        "The draft cannot say these words",
+        f"{share:.0%} of the committed tokens are outside the draft's vocabulary or context. If it "
+        "were as good "
+        f"there as elsewhere it would bring about {likely.mean:.2f} tokens a round instead of {now.mean:.2f} "
+        f"(estimated; at most {bound.mean:.2f}).",
+        likely.gain,
+    )
+
+
+def _weak(
+    frames: dict[str, Any], texts: Texts, faults: Sequence[Finding], worth: Sequence[Finding]
+) -> Finding:
+    now = texts.outcome(texts.now)
+    beta = frames["tokens"]["beta"]
+    alpha = float(beta.mean()) if beta.notna().any() else 0.0
+    length = f"β is {alpha:.2f} on average and the mean acceptance length {now.mean:.2f}"
+    if faults or worth:
+        title = "Beyond that, it is the draft itself"
+        text = f"{length}: what is left after the points above is what this draft knows."
+    elif alpha >= 0.75:
+        title = "The draft is good"
+        text = f"{length}; no setting here would bring much more."
+    else:
+        title = "The draft is weak, and nothing is broken"
+        text = (
+            f"{length}; the checks found no fault and no setting that would bring {WORTH:.0%} more. "
+            "It takes a "
+            "better draft: more training on such text, against the target's distributions, or a larger one."
+        )
+    return Finding("weak", "draft", title, text)
+
+
+def _value(value: Any) -> str:
+    if value == ():
+        return "none"
+    return f"{value:g}" if isinstance(value, float) and value != inf else str(value)

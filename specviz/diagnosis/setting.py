@@ -1,0 +1,89 @@
+"""Everything that determines an audit beside its prompts, as one value that is kept with the results."""
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from specviz.decoding.sampling import SamplingConfig
+
+STYLES = ("plain", "chat", "own")
+TEMPERATURES = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5, 2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The settings of an audit.
+
+    Attributes:
+        target, draft: what was loaded, by the names it was loaded by; draft "" is the target's own.
+        drafter: kind of drafter.
+        k: draft tokens a round.
+        sampling, draft_sampling: the controls of target and draft.
+        chat: put the target's chat template around the prompts. Conversations always get it.
+        draft_prompt: how the draft's prompt is written: "same" (as the target reads it), "plain", "chat"
+            (the target's template), "own" (the template of the draft's own tokenizer).
+        max_new_tokens: of an answer.
+        seed: of the audit; each prompt gets one of its own from it.
+        rule: "exact", or the fault of the gallery that the engine is made with.
+        second: another drafter that is measured on the same texts: a kind such as "ngram" or "early-exit:20",
+            or a model to load; "" for none.
+        self_checks: how many prompts are also drafted by the target itself, and have their caches audited.
+    """
+
+    target: str = "built-in"
+    draft: str = ""
+    drafter: str = "model"
+    k: int = 4
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    draft_sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    chat: bool = False
+    draft_prompt: str = "same"
+    max_new_tokens: int = 128
+    seed: int = 0
+    rule: str = "exact"
+    second: str = ""
+    self_checks: int = 2
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.k <= 16:
+            raise ValueError(f"K must be 1 to 16 in an audit, not {self.k}")
+        if self.draft_prompt not in ("same", *STYLES):
+            raise ValueError(
+                f"the draft's prompt is one of same, {', '.join(STYLES)}; not {self.draft_prompt!r}"
+            )
+        if self.max_new_tokens < 2:
+            raise ValueError("an audit needs answers of 2 tokens or more")
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "Setting":
+        """The settings that `to_dict` described; fields that this version does not know are ignored.
+
+        Raises:
+            ValueError: for values that no audit can have.
+        """
+        known = {f.name: data[f.name] for f in fields(cls) if f.name in data}
+        for name in ("sampling", "draft_sampling"):
+            if isinstance(known.get(name), dict):
+                values = {
+                    f.name: known[name][f.name] for f in fields(SamplingConfig) if f.name in known[name]
+                }
+                values["banned"] = tuple(values.get("banned", ()))
+                known[name] = SamplingConfig(**values)
+        try:
+            return cls(**known)
+        except TypeError as error:
+            raise ValueError(f"the audit's settings cannot be read: {error}") from None
+
+    @property
+    def temperatures(self) -> tuple[float, ...]:
+        """The draft temperatures that are tried, the present one and the target's included."""
+        if self.draft_sampling.greedy:
+            return (0.0, *TEMPERATURES)
+        wanted = {*TEMPERATURES, self.draft_sampling.temperature, self.sampling.temperature}
+        return tuple(sorted(wanted))
+
+    def style(self, conversation: bool) -> str:
+        """How the target's prompt is written."""
+        return "chat" if self.chat or conversation else "plain"

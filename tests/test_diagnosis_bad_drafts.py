@@ -1,0 +1,60 @@
+"""Seven drafts that are bad in a known way: each is named first."""
+
+import json
+
+import pytest
+from bad_drafts import BAD, audited, near, pair
+
+from specviz.diagnosis import summary
+from specviz.diagnosis.setting import Setting
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory):
+    return {
+        name: audited(tmp_path_factory.mktemp("audit"), made, setting)
+        for name, (made, setting, _) in BAD.items()
+    }
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_each_bad_draft_is_named_first(reports, name):
+    report, key = reports[name], BAD[name][2]
+    assert next(finding.key for finding in report.findings) == key, [f.title for f in report.findings]
+    assert summary.text(report).startswith(report.findings[0].title)
+
+
+def test_the_largest_cause_is_that_of_the_bad_draft(reports):
+    first = {name: report.causes[0].key for name, report in reports.items()}
+    assert first["temperature 0.2 against 1"] == "controls"
+    assert first["top-k on one side"] == "controls"
+    assert first["trimmed vocabulary, other language"] == "outside"
+    assert first["a fault of its cache"] == "drift"
+
+
+def test_a_good_draft_gets_no_fault(tmp_path):
+    report = audited(tmp_path, pair(near(0.97)), Setting(max_new_tokens=40))
+    assert [finding.key for finding in report.findings] == ["weak"]
+    assert report.findings[0].title == "The draft is good"
+    assert report.checks["self_draft"]["accepted"] == report.checks["self_draft"]["drafted"] > 0
+    assert not report.checks["caches"]["wrong"] and report.checks["caches"]["checked"] == 4
+
+
+def test_the_summary_is_json_without_nan(reports):
+    for report in reports.values():
+        text = json.dumps(summary.as_dict(report), allow_nan=False)
+        assert json.loads(text)["totals"]["rounds"] == report.totals["rounds"]
+
+
+def test_sums_agree_with_each_other(reports):
+    for report in reports.values():
+        positions, rounds, prompts = (report.frames[n] for n in ("positions", "rounds", "prompts"))
+        states = positions["state"].value_counts()
+        assert states["accepted"] == rounds["accepted"].sum() == prompts["accepted"].sum()
+        assert len(positions) == rounds["k"].sum() == prompts["drafted"].sum()
+        assert rounds["committed"].sum() == prompts["tokens"].sum() == len(report.frames["tokens"])
+        rejected = positions[positions["state"] == "rejected"]
+        assert (rejected["cause"] != "").all() and rejected["lost"].sum() == (
+            rounds["k"] - rounds["accepted"]
+        ).sum()
+        assert sum(share.lost for share in report.causes) == prompts["lost"].sum()
