@@ -13,7 +13,7 @@ import numpy as np
 from specviz.decoding.cache import Cache
 from specviz.decoding.protocols import ModelOutput
 from specviz.decoding.trace import ModelInfo
-from specviz.models.errors import first_line
+from specviz.models.errors import LoadError, first_line
 
 # A model whose config names no limit is taken to have none.
 NO_LIMIT = 10_000_000
