@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from specviz.decoding.sampling import SamplingConfig
+from specviz.decoding.sampling import COLDEST, SamplingConfig
 
 if TYPE_CHECKING:
     from specviz.decoding.protocols import Pair
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 BUILT_IN = "built-in"
 EXACT = "exact"
 LONGEST_PROMPT = 8000  # characters in a link; what a browser and the proxies in between pass on
+ON, OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 # Ranges of the numbers, as controls offer them and as values from links are clamped to them.
 LIMITS: dict[str, tuple[float, float]] = {
     "k": (0, 16),
@@ -75,7 +77,11 @@ class Recipe:
         return SamplingConfig(*(getattr(self, f"draft_{name}") for name in CONTROLS))
 
     def start(self, pair: "Pair", **more: Any) -> "DecodingRun":
-        """A new run. `more` goes to `DecodingRun`.
+        """A new run.
+
+        Args:
+            pair: what to run it on.
+            more: arguments of `DecodingRun` that are no part of a recipe, or that take the place of one.
 
         Raises:
             ValueError: if the prompt or a setting does not fit the pair.
@@ -84,19 +90,17 @@ class Recipe:
         from specviz.decoding.run import DecodingRun
 
         begin = DecodingRun if self.rule == EXACT else get_fault(self.rule).start
-        return begin(
-            pair,
-            more.pop("prompt", self.prompt),
-            drafter=self.drafter,
-            k=self.k,
-            sampling=self.sampling,
-            draft_sampling=self.draft_sampling,
-            max_new_tokens=self.max_tokens,
-            stop=(self.stop,) if self.stop else (),
-            seed=self.seed,
-            chat=self.chat,
-            **more,
-        )
+        settings: dict[str, Any] = {
+            "drafter": self.drafter,
+            "k": self.k,
+            "sampling": self.sampling,
+            "draft_sampling": self.draft_sampling,
+            "max_new_tokens": self.max_tokens,
+            "stop": (self.stop,) if self.stop else (),
+            "seed": self.seed,
+            "chat": self.chat,
+        }
+        return begin(pair, more.pop("prompt", self.prompt), **settings | more)
 
 
 def limits(name: str) -> tuple[float, float]:
@@ -104,29 +108,91 @@ def limits(name: str) -> tuple[float, float]:
     return LIMITS[name.removeprefix("draft_")]
 
 
-def clamp(name: str, value: Any) -> Any:
-    """`value` as the setting's type and within its range; the default if it cannot be read."""
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """A value of a link that could not be taken as it stands.
+
+    Attributes:
+        name: of the setting.
+        given: what the link says.
+        used: the value in its place.
+        why: what is wrong with it, as a verb and on. It repeats nothing of the link.
+    """
+
+    name: str
+    given: str
+    used: Any
+    why: str
+
+
+def checked(name: str, value: Any) -> tuple[Any, str]:
+    """A value as the setting's type and within its range.
+
+    Returns:
+        What can be used, and what is wrong with the value, "" if nothing is. A number out of range becomes
+        the nearest in it; anything else that cannot be used, the default.
+    """
     default = getattr(DEFAULT, name)
     if isinstance(default, bool):
         text = str(value).strip().lower()
-        return text in ("1", "true", "yes", "on") if text else default
+        return (text in ON, "") if text in (*ON, *OFF) else (default, "is neither on nor off")
     if isinstance(default, str):
-        return str(value).encode("utf-8", "ignore").decode()[:LONGEST_PROMPT]
-    low, high = limits(name)
+        return _checked_text(name, str(value), default)
     try:
         number = float(value)
-        if number != number:  # NaN is in no range
-            return default
-        number = min(max(number, low), high)
-        return type(default)(number)
+        if not isfinite(number):
+            raise ValueError
+        whole = int(value) if isinstance(default, int) and str(value).lstrip("+-").isdigit() else number
     except (TypeError, ValueError, OverflowError):
-        return default
+        return default, "is not a number"
+    low, high = limits(name)
+    if not low <= number <= high:
+        return type(default)(min(max(number, low), high)), f"lies outside {low:g} … {high:g}"
+    if isinstance(default, int) and number != int(number):
+        return int(number), "is not a whole number"
+    if name.removeprefix("draft_") == "temperature" and 0.0 < number < COLDEST:
+        return 0.0, f"is below {COLDEST:g} and not 0"
+    return type(default)(whole), ""
+
+
+def _checked_text(name: str, text: str, default: str) -> tuple[str, str]:
+    if len(text) > LONGEST_PROMPT:
+        return default, f"has {len(text):,} characters, and at most {LONGEST_PROMPT:,} are taken"
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        return default, "contains half of a surrogate pair, which is no character"
+    try:
+        if name == "rule" and text != EXACT:
+            from specviz.decoding.faults import get_fault
+
+            get_fault(text)
+        if name == "drafter":
+            from specviz.decoding.drafters import settings_of
+
+            settings_of(text)
+    except ValueError:
+        return default, "is none that there is"
+    return text, ""
+
+
+def clamp(name: str, value: Any) -> Any:
+    """`value` as the setting's type and within its range; the default if it cannot be used."""
+    return checked(name, value)[0]
 
 
 def from_link(parameters: Mapping[str, str]) -> Recipe:
-    """The recipe in a link's parameters; what is missing or unusable is the default."""
+    """The recipe in a link's parameters; what is missing or unusable is the default. See `replaced`."""
     given = {f.name: clamp(f.name, parameters[f.name]) for f in fields(Recipe) if f.name in parameters}
     return replace(DEFAULT, **given)
+
+
+def replaced(parameters: Mapping[str, str]) -> tuple[Replaced, ...]:
+    """The values of a link's parameters that `from_link` cannot take as they stand."""
+    found = []
+    for name in (f.name for f in fields(Recipe) if f.name in parameters):
+        used, why = checked(name, parameters[name])
+        if why:
+            found.append(Replaced(name, str(parameters[name]), used, why))
+    return tuple(found)
 
 
 def to_link(recipe: Recipe) -> dict[str, str]:

@@ -114,8 +114,6 @@ def test_without_a_drafted_position_the_other_checks_remain(capsys):
     [
         (["--verifier", "nonsense"], "unknown fault"),
         (["--control", "no-stop"], "no control"),
-        (["--draws", "0"], "--draws"),
-        (["--length", "9"], "1 to 4"),
     ],
 )
 def test_wrong_arguments_are_one_clear_line(args, message, capsys):

@@ -119,13 +119,18 @@ def test_values_from_a_link_are_clamped():
     assert 0 <= app.session_state["k"] <= 16
     assert 0 <= app.session_state["temperature"] <= 2
     assert app.session_state["drafter"] == "model"
+    assert app.session_state["prompt"] == Recipe().prompt  # not the beginning of another
 
 
 def test_a_value_of_a_link_that_cannot_be_is_said_as_text():
     app = open_app(k="99", drafter="<b>x</b>", temperature="nan", seed="5", prompt="y" * 9000)
     said = " ".join(w.value for w in app.warning)
-    assert "k = `99`" in said and "`16` is used" in said and "from 0 to 16" in said
-    assert "drafter = `<b>x</b>`" in said and "temperature = `nan`" in said and "9,000 characters" in said
+    assert "k = `99`" in said and "lies outside 0 … 16: `16` is used" in said
+    assert (
+        "drafter = `<b>x</b>`" in said
+        and "temperature = `nan`" in said
+        and "9,000 characters, and at most 8,000" in said
+    )
     assert "seed" not in said
     app.number_input(key="k").set_value(3).run()
     assert not app.warning, "a change of the settings has answered it"

@@ -1,13 +1,16 @@
 """Runs: stop rules, caches, interruption, resumption, broken models."""
 
+from copy import deepcopy
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from drafts import table_drafts
 from tables import TableModel, TablePair, table_pair
 
 from specviz.decoding import cache as caches
 from specviz.decoding import codec
+from specviz.decoding.faults import FAULTS
 from specviz.decoding.run import DecodingRun, RunError
 from specviz.decoding.sampling import SamplingConfig
 
@@ -170,6 +173,31 @@ def test_banning_every_token_is_a_clear_error():
     run = make_run(sampling=SamplingConfig(banned=(0, 1, 2, 3)))
     with pytest.raises(RunError, match=r"round 1.*every token is banned"):
         run.step()
+
+
+@pytest.mark.parametrize(
+    "start", [DecodingRun, FAULTS["argmax-draft"].start, FAULTS["draft-cache-hole"].start]
+)
+@pytest.mark.parametrize("kind", ["model", "early-exit", "medusa", "eagle", "ngram"])
+def test_a_copy_of_a_live_run_goes_on_by_itself(start, kind):
+    pair = table_drafts(5, seed=3)
+    run = start(pair, PROMPT, drafter=kind, k=3, max_new_tokens=24, seed=5)
+    run.step(), run.step()
+    copied = deepcopy(run)
+    assert copied.pair is run.pair and copied.rounds == run.rounds and copied.rounds is not run.rounds
+    list(run)
+    assert len(copied.rounds) == 2 and caches.length(copied.target_cache) == len(copied.tokens) - 1
+    list(copied)
+    assert copied.tokens == run.tokens
+    assert [r.positions for r in copied.rounds] == [r.positions for r in run.rounds]
+
+
+def test_a_temperature_that_would_only_overflow_is_refused():
+    for temperature in (1e-308, 1e-6, -1.0, 101.0, float("nan")):
+        with pytest.raises(ValueError, match=r"temperature must be 0 \(greedy\) or 0.00001 … 100"):
+            SamplingConfig(temperature)
+    for round in make_run(sampling=SamplingConfig(1e-5)):
+        assert all(0.0 <= row.p_entropy < 1e-6 for row in round.positions)
 
 
 def test_k_may_change_between_rounds():

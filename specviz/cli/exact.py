@@ -4,7 +4,6 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -14,11 +13,12 @@ from specviz.decoding.run import DecodingRun
 from specviz.decoding.trace import Trace
 from specviz.exactness.arithmetic import arithmetic
 from specviz.exactness.cache_check import CacheCheck, check_caches
-from specviz.exactness.continuations import EndToEnd
+from specviz.exactness.continuations import LONGEST, EndToEnd
 from specviz.exactness.evidence import leak_test
 from specviz.exactness.greedy import greedy_checks
 from specviz.exactness.recompute import recompute
 from specviz.exactness.sampling import SamplingTest
+from specviz.recipe import EXACT
 
 # A control that nine times in ten needs fewer draws than this share of those made has to be caught.
 CONTROL_SHARE = 0.5
@@ -39,7 +39,7 @@ def add_parser(subparsers) -> None:
     )
     parser.add_argument(
         "--verifier",
-        default="exact",
+        default=EXACT,
         metavar="NAME",
         help=f"exact, or a fault: {', '.join(FAULTS)}; also lenience=X and top-p-set=X",
     )
@@ -49,33 +49,34 @@ def add_parser(subparsers) -> None:
         metavar="NAME",
         help="the fault that has to be caught in the same draws (default: correction-from-p)",
     )
-    parser.add_argument("--draws", type=int, default=200_000, help="at the position (default: 200000)")
-    parser.add_argument("--continuations", type=int, default=1000, help="0 for none (default: 1000)")
-    parser.add_argument("--length", type=int, default=3, help="tokens of a continuation (default: 3)")
-    parser.add_argument("--rechecks", type=int, default=10, help="re-run without look-ups (default: 10)")
+    parser.add_argument(
+        "--draws", type=options.whole(1), default=200_000, help="at the position (default: 200000)"
+    )
+    parser.add_argument(
+        "--continuations", type=options.whole(0), default=1000, help="0 for none (default: 1000)"
+    )
+    parser.add_argument(
+        "--length",
+        type=options.whole(1, LONGEST),
+        default=3,
+        help=f"tokens of a continuation, at most {LONGEST} (default: 3)",
+    )
+    parser.add_argument(
+        "--rechecks", type=options.whole(0), default=10, help="re-run without look-ups (default: 10)"
+    )
     parser.add_argument("--json", action="store_true", help="print all numbers as JSON")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    target_sampling, draft_sampling = options.sampling(args)
-    if args.draws < 1 or args.continuations < 0 or args.rechecks < 0:
-        raise ValueError("--draws must be 1 or more, --continuations and --rechecks 0 or more")
-    fault = None if args.verifier == "exact" else get_fault(args.verifier)
+    recipe = options.recipe(args, rule=args.verifier)
+    fault = None if args.verifier == EXACT else get_fault(args.verifier)
     control = get_fault(args.control)
+    if not control.one_position:
+        raise ValueError(f"{control.name} shows over several positions only and is no control for draws")
     pair = options.load(args)
     options.end_progress_line()
-    recipe = {
-        "drafter": args.drafter,
-        "k": args.k,
-        "sampling": target_sampling,
-        "draft_sampling": draft_sampling,
-        "chat": args.chat,
-    }
-    start: Callable[..., DecodingRun] = DecodingRun if fault is None else fault.start
-    decoding = start(
-        pair, args.prompt, max_new_tokens=args.max_new_tokens, stop=args.stop, seed=args.seed, **recipe
-    )
+    decoding = recipe.start(pair, stop=args.stop)
     report = _Report(args.json)
     report.say(f"target {pair.info.target.name} · drafter {args.drafter} · verifier {args.verifier}")
 
@@ -95,16 +96,35 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError(f"round {number} has {len(spots)} drafted positions, not {row}")
         report.about["position"] = {"round": number, "row": row}
         _at_position(report, spots[row - 1], fault, control, args.draws, args.seed)
-    if target_sampling.temperature == 0.0:
-        settings = {name: value for name, value in recipe.items() if name != "k"}
-        settings |= {"max_new_tokens": args.max_new_tokens, "stop": args.stop}
-        greedy = greedy_checks(pair, args.prompt, start=start, **settings)
+    if recipe.sampling.greedy:
+        greedy = greedy_checks(
+            pair,
+            args.prompt,
+            start=DecodingRun if fault is None else fault.start,
+            drafter=recipe.drafter,
+            sampling=recipe.sampling,
+            draft_sampling=recipe.draft_sampling,
+            chat=recipe.chat,
+            max_new_tokens=recipe.max_tokens,
+            stop=args.stop,
+        )
         said = " ".join(check.sentence for check in greedy)
         report.add("greedy", all(c.ok for c in greedy), said, [asdict(check) for check in greedy])
     evidence = leak_test([trace])
     report.add("run", evidence.ok, evidence.sentence, {**asdict(evidence), "evidence": evidence.evidence})
     if args.continuations:
-        test = EndToEnd(pair, args.prompt, fault=fault, length=args.length, seed=args.seed, **recipe)
+        test = EndToEnd(
+            pair,
+            args.prompt,
+            fault=fault,
+            drafter=recipe.drafter,
+            k=recipe.k,
+            sampling=recipe.sampling,
+            draft_sampling=recipe.draft_sampling,
+            chat=recipe.chat,
+            length=args.length,
+            seed=recipe.seed,
+        )
         test.advance(args.continuations)
         test.recheck(args.rechecks if test.lookups else 0)
         check = test.check()
@@ -136,8 +156,6 @@ def _at_position(
         check = test.check()
         said = None if check.says == "too few" else check.says == "agrees"
         report.add("sampling", said, check.sentence, {**asdict(check), "says": check.says})
-    if not control.one_position:
-        raise ValueError(f"{control.name} shows over several positions only and is no control for draws")
     wrong = SamplingTest(spot, control, seed)
     wrong.add(draws)
     check = wrong.check()

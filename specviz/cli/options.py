@@ -1,11 +1,17 @@
 """Options that several commands share, and how they become a pair and a run."""
 
 import argparse
+import math
+import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+from specviz.decoding.drafters import settings_of
 from specviz.decoding.sampling import SamplingConfig
 from specviz.models.progress import Progress
+from specviz.recipe import CONTROLS, Recipe
 
 GLYPHS = {"accepted": "✓", "rejected": "✗", "discarded": "┄", "corrected": "↻", "bonus": "+"}
 # The standard terminal colours nearest to those of the app; the glyph says the same without colour.
@@ -62,6 +68,66 @@ def sampling(args: argparse.Namespace) -> tuple[SamplingConfig, SamplingConfig]:
     given = {name: getattr(args, f"draft_{name}") for name in names}
     draft = {**target, **{name: value for name, value in given.items() if value is not None}}
     return SamplingConfig(**target), SamplingConfig(**draft)
+
+
+def recipe(args: argparse.Namespace, **more: Any) -> Recipe:
+    """The recipe that the options describe; `more` are fields of it. Several stop strings are no part of one.
+
+    Raises:
+        ValueError: naming the control that is out of range, before anything is loaded.
+    """
+    settings_of(args.drafter)
+    controls: dict[str, Any] = {}
+    for prefix, config in zip(("", "draft_"), sampling(args), strict=True):
+        values = (config.temperature, config.top_k, config.top_p, config.min_p, config.repetition_penalty)
+        controls |= {f"{prefix}{name}": value for name, value in zip(CONTROLS, values, strict=True)}
+    return Recipe(
+        prompt=args.prompt,
+        chat=args.chat,
+        drafter=args.drafter,
+        k=args.k,
+        own=True,
+        seed=args.seed,
+        max_tokens=args.max_new_tokens,
+        target=args.target,
+        draft=args.draft or "",
+        **controls,
+        **more,
+    )
+
+
+def require_writable(path: Path) -> None:
+    """Refuse a file that cannot be written, before hours of work are done for it.
+
+    Raises:
+        ValueError: saying why.
+    """
+    if not path.parent.is_dir():
+        raise ValueError(f"cannot write {path}: there is no folder {path.parent}")
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise ValueError(f"cannot write {path}: it is a folder, or may not be written")
+
+
+def whole(low: int, high: int | None = None) -> Callable[[str], int]:
+    """An argparse type: whole numbers from `low` to `high`."""
+
+    def parse(text: str) -> int:
+        number = int(text)
+        if number < low or (high is not None and number > high):
+            allowed = f"{low:,} or more" if high is None else f"{low:,} … {high:,}"
+            raise argparse.ArgumentTypeError(f"must be {allowed}, not {number:,}")
+        return number
+
+    parse.__name__ = "whole number"  # argparse says "invalid whole number value"
+    return parse
+
+
+def positive(text: str) -> float:
+    """An argparse type: finite numbers above 0."""
+    number = float(text)
+    if not 0.0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"must be above 0, not {text}")
+    return number
 
 
 def load(args: argparse.Namespace):

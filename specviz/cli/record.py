@@ -18,6 +18,12 @@ def run(args: argparse.Namespace) -> int:
     from specviz.models.pair import load_pair
     from specviz.traces import RECORDINGS, recording
 
+    names = [entry.name for entry in RECORDINGS]
+    unknown = [name for name in args.names if name not in names]
+    if unknown:
+        raise ValueError(f"there is no recording {unknown[0]!r}; there are {', '.join(names)}")
+    if args.folder is not None:
+        options.require_writable(args.folder / "x")
     chosen = [recording(name) for name in args.names] or list(RECORDINGS)
     pairs = {}
     for entry in chosen:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from specviz.cli import options
 from specviz.decoding import codec
-from specviz.decoding.run import DecodingRun, RunError
 from specviz.decoding.trace import ModelInfo, Round, Trace
 from specviz.reading.metrics import metrics
 from specviz.tokens import visible
@@ -25,21 +24,12 @@ def add_parser(subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    target_sampling, draft_sampling = options.sampling(args)
+    recipe = options.recipe(args)
+    if args.out:
+        options.require_writable(args.out)
     pair = options.load(args)
     options.end_progress_line()
-    decoding = DecodingRun(
-        pair,
-        args.prompt,
-        drafter=args.drafter,
-        k=args.k,
-        sampling=target_sampling,
-        draft_sampling=draft_sampling,
-        max_new_tokens=args.max_new_tokens,
-        stop=args.stop,
-        seed=args.seed,
-        chat=args.chat,
-    )
+    decoding = recipe.start(pair, stop=args.stop)
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     if not args.json:
         print(_head(decoding.trace()))
@@ -51,8 +41,9 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("stopped; what was done so far follows", file=sys.stderr)
         status = 130
-    except RunError as error:
-        print(f"specviz: {error}", file=sys.stderr)
+    except Exception as error:  # whatever it was, such as a device out of memory: the rounds before it stand
+        decoding.error = decoding.error or f"{type(error).__name__}: {error}"
+        print(f"specviz: {decoding.error}", file=sys.stderr)
         status = 1
     trace = decoding.trace()
     if args.out:

@@ -31,13 +31,15 @@ def add_parser(subparsers) -> None:
     parser.add_argument("--device", help="cpu, cuda, cuda:1, mps (default: the fastest there is)")
     parser.add_argument("--dtype", choices=["float32", "bfloat16", "float16"], help="of the target")
     parser.add_argument("--text", type=Path, help="texts (.jsonl or .jsonl.gz) instead of newly written ones")
-    parser.add_argument("--tokens", type=int, default=1_000_000, help="tokens of text (default: 1,000,000)")
-    parser.add_argument("--passes", type=float, default=4.0, help="over the text (default: 4)")
-    parser.add_argument("--minutes", type=float, help="of training at most")
+    parser.add_argument(
+        "--tokens", type=options.whole(1), default=1_000_000, help="tokens of text (default: 1,000,000)"
+    )
+    parser.add_argument("--passes", type=options.positive, default=4.0, help="over the text (default: 4)")
+    parser.add_argument("--minutes", type=options.positive, help="of training at most")
     parser.add_argument("--start", type=Path, help="weights to start from instead of the target's")
     parser.add_argument(
         "--vocabulary",
-        type=int,
+        type=options.whole(1),
         help="ids that the draft may propose: the most frequent of the text (default: those of --start)",
     )
     parser.add_argument("--seed", type=int, default=0)
@@ -58,6 +60,8 @@ def add_parser(subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     from specviz.training.course import Course
 
+    if args.out is not None and args.evaluate is None:
+        options.require_writable(args.out)
     report = options.progress_line()
     course = Course.open(args.target, args.device, args.dtype, args.kind, args.work, report)
     options.end_progress_line()

@@ -5,6 +5,7 @@ ids only; what they look like is recorded for whoever shows them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from time import perf_counter
@@ -149,6 +150,20 @@ class DecodingRun:
         """The remaining rounds, each made when asked for."""
         while self.finish is None:
             yield self.step()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "DecodingRun":
+        """Another run at the same point: caches and drafter are copied, models and finished rounds shared."""
+        drafter: Any = self.drafter
+        while hasattr(drafter, "inner"):  # a faulty drafter around a correct one
+            drafter = drafter.inner
+        models = [getattr(drafter, name, None) for name in ("model", "heads")]
+        for shared in (self.pair, self.pair.target, self.pair.draft, *models, *self.rounds):
+            memo[id(shared)] = shared
+        other = copy(self)
+        memo[id(self)] = other
+        for name, value in vars(self).items():
+            setattr(other, name, deepcopy(value, memo))
+        return other
 
     @property
     def emitted(self) -> int:

@@ -16,12 +16,15 @@ import numpy as np
 REMOVED = ("", "banned", "top-k", "top-p", "min-p", "greedy", "vocabulary")
 
 
+COLDEST = 1e-5  # a temperature below it would do nothing but overflow; 0 is greedy
+
+
 @dataclass(frozen=True, slots=True)
 class SamplingConfig:
     """The controls of one model. The defaults change nothing: the model's own distribution.
 
     Attributes:
-        temperature: 0 (greedy: one-hot at the largest score, lowest id on ties) … 100.
+        temperature: 0 (greedy: one-hot at the largest score, lowest id on ties) or 0.00001 … 100.
         top_k: keep the k largest scores (ties at the border are all kept); 0 keeps all.
         top_p: keep the smallest set of leading tokens with at least this mass, in (0, 1]; 1 keeps all.
         min_p: keep tokens with at least this share of the largest probability, in [0, 1]; 0 keeps all.
@@ -42,7 +45,10 @@ class SamplingConfig:
 
     def __post_init__(self) -> None:
         checks = {
-            "temperature": (0.0 <= self.temperature <= 100.0, "0 … 100"),
+            "temperature": (
+                self.temperature == 0.0 or COLDEST <= self.temperature <= 100.0,
+                f"0 (greedy) or {COLDEST:.5f} … 100",
+            ),
             "top_k": (self.top_k >= 0, "0 or more"),
             "top_p": (0.0 < self.top_p <= 1.0, "above 0, at most 1"),
             "min_p": (0.0 <= self.min_p <= 1.0, "0 … 1"),

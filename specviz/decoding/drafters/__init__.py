@@ -1,6 +1,5 @@
 """The Drafter protocol, and the kinds of drafter by name."""
 
-from functools import partial
 from typing import Any
 
 from specviz.decoding.drafters.base import Drafter, DraftUnavailable, Proposal
@@ -16,7 +15,7 @@ DRAFTERS: dict[str, Any] = {
     cls.kind: cls for cls in (ModelDrafter, NgramDrafter, EarlyExitDrafter, MedusaDrafter, EagleDrafter)
 }
 
-__all__ = ["DRAFTERS", "DraftUnavailable", "Drafter", "Proposal", "make_drafter"]
+__all__ = ["DRAFTERS", "DraftUnavailable", "Drafter", "Proposal", "make_drafter", "settings_of"]
 
 
 def make_drafter(kind: str, pair: Pair, sampling: SamplingConfig, score: Scorer | None = None) -> Drafter:
@@ -33,16 +32,24 @@ def make_drafter(kind: str, pair: Pair, sampling: SamplingConfig, score: Scorer 
         ValueError: if the kind or its setting is unknown or out of range.
         DraftUnavailable: if the pair lacks what this kind needs.
     """
+    name, settings = settings_of(kind)
+    return DRAFTERS[name](pair, sampling, score or effective_probs, **settings)
+
+
+def settings_of(kind: str) -> tuple[str, dict[str, int]]:
+    """The name in `DRAFTERS`, and the settings behind the colon.
+
+    Raises:
+        ValueError: if the kind or its setting is not understood.
+    """
     name, colon, text = kind.partition(":")
     if name not in DRAFTERS:
         raise ValueError(f"unknown drafter {name!r}; choose one of {', '.join(DRAFTERS)}")
-    made = partial(DRAFTERS[name], pair, sampling, score or effective_probs)
     if not colon:
-        return made()
+        return name, {}
     try:
-        settings = DRAFTERS[name].settings(text)
+        return name, DRAFTERS[name].settings(text)
     except (AttributeError, ValueError):
         raise ValueError(
             f"the drafter {kind!r} is not understood: settings look like early-exit:20 or ngram:2-5"
         ) from None
-    return made(**settings)

@@ -3,13 +3,12 @@
 from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import partial
-from math import isfinite
 from typing import Any
 
 import streamlit as st
 
 from specviz import recipe as recipes
-from specviz.recipe import CONTROLS, LIMITS, Recipe, to_link
+from specviz.recipe import CONTROLS, LIMITS, Recipe, Replaced, to_link
 from specviz.ui.shell.markup import code
 from specviz.ui.state import keys
 from specviz.ui.state.runs import hidden
@@ -28,8 +27,6 @@ NAMES = {
     "min_p": "Min-p",
     "penalty": "Repetition penalty",
 }
-BOOLEANS = ("1", "0", "true", "false", "yes", "no", "on", "off")
-NUMBERS = {*LIMITS, *(f"draft_{name}" for name in CONTROLS)}
 HELP = {
     "drafter": "Who proposes: " + ", ".join(f"{kind} – {text}" for kind, text in DRAFTERS.items()) + ".",
     "k": "Draft tokens in a round (γ in Leviathan et al.). Rounds near a limit draft fewer.",
@@ -124,32 +121,26 @@ def _read_address(shown: Recipe | None) -> None:
     for f in fields(Recipe):
         state[f.name] = getattr(recipe, f.name)
     state[keys.ADDRESS] = asks
-    state[keys.UNUSABLE] = [
-        sentence for name, text in settings.items() if (sentence := _replaced(name, text, recipe))
+    state[keys.UNUSABLE] = _unusable(settings, recipe)
+
+
+def _unusable(settings: dict[str, str], recipe: Recipe) -> list[str]:
+    """What became of values of the address that a control cannot have."""
+    found = recipes.replaced(settings)
+    here = [
+        Replaced(name, settings[name], getattr(recipe, name), "cannot be chosen on this page")
+        for name in ("drafter", "rule")
+        if settings.get(name) not in (None, getattr(recipe, name)) and name not in [r.name for r in found]
+    ]
+    return [
+        f"The address asks for {r.name} = {code(_short(r.given))}, which {r.why}: "
+        f"{code(_short(str(r.used)))} is used."
+        for r in (*found, *here)
     ]
 
 
-def _replaced(name: str, text: str, recipe: Recipe) -> str:
-    """What became of a value of the address that a control cannot have; "" if it is as asked for."""
-    used, default = getattr(recipe, name), getattr(recipes.DEFAULT, name)
-    if isinstance(default, bool):
-        same = text.strip().lower() in BOOLEANS
-    elif isinstance(default, str):
-        same = used == text
-    else:
-        same = _is_number(text) and float(text) == used
-    if same:
-        return ""
-    if name == "prompt":
-        return (
-            f"The prompt in this address has {len(text):,} characters. The first {len(used):,} are used: a "
-            "link holds no more."
-        )
-    asked = f"The address asks for {name} = {code(text[:40])}, which cannot be: {code(str(used))} is used."
-    if name not in NUMBERS:
-        return asked
-    low, high = recipes.limits(name)
-    return f"{asked} It goes from {low:g} to {high:g}."
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:40]}…"
 
 
 def _write_address(recipe: Recipe, **more: str) -> None:
@@ -164,13 +155,6 @@ def _write_address(recipe: Recipe, **more: str) -> None:
 
 def _text_of(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return isfinite(float(text))
-    except ValueError:
-        return False
 
 
 def _main(name: str, disabled: bool) -> Any:
