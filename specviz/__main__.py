@@ -15,6 +15,7 @@ COMMANDS = (
     "audit",
     "record",
     "bench",
+    "speed",
     "train-drafts",
     "fetch",
     "facts",

@@ -13,7 +13,7 @@ FLOORS: list[set[str]] = [
     {"decoding", "tokens", "settings"},
     {"models", "recipe", "traces"},
     {"reading"},
-    {"diagnosis", "exactness", "overlap", "training"},
+    {"diagnosis", "exactness", "overlap", "speed", "training"},
     {"lessons"},
     {"ui", "cli"},
 ]

@@ -18,7 +18,8 @@ from specviz.decoding.faults import Spot, get_fault
 from specviz.decoding.faults.gallery import FAULTS
 from specviz.decoding.randomness import SeededRandomness
 from specviz.decoding.verify import verify_block
-from specviz.lessons import blocks, cost, facts, laws, library, pictures
+from specviz.lessons import blocks, facts, laws, library, pictures
+from specviz.speed import formulas as cost
 
 FOLDER = Path(library.__file__).parent
 FILES = sorted(f for f in FOLDER.rglob("*.toml") if f.stem not in ("references", "measured"))

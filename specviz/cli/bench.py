@@ -10,6 +10,7 @@ import sys
 import time
 import tracemalloc
 from statistics import median
+from typing import Any
 
 from specviz.cli import bench_pages, options
 from specviz.recipe import Recipe
@@ -19,6 +20,9 @@ def add_parser(subparsers) -> None:
     parser = subparsers.add_parser("bench", help="measure what rounds, traces, loading and pages cost")
     parser.add_argument("what", nargs="*", help=f"{', '.join(BENCHMARKS)} (default: all)")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument(
+        "--tries", type=int, default=5, help="turns of the comparison of engines (default: 5)"
+    )
     options.add_pair_options(parser)
     parser.set_defaults(run=run)
 
@@ -79,6 +83,26 @@ def engine(args: argparse.Namespace) -> dict[str, str]:
     }
 
 
+def engines(args: argparse.Namespace) -> dict[str, Any]:
+    """Our engine against transformers', in one thread; `--json` has every figure."""
+    import torch
+
+    from specviz.speed import engines as peers
+
+    torch.set_num_threads(1)
+
+    def said(done: int, total: int) -> None:
+        if sys.stderr.isatty():
+            print(f"\r\x1b[2K{done} of {total}", end="", file=sys.stderr, flush=True)
+
+    result = peers.compare(peers.Systems(args.dtype, args.device), args.tries, said)
+    options.end_progress_line()
+    if args.json:
+        return result.to_dict()
+    print(peers.table(result))
+    return peers.summary(result)
+
+
 def load(args: argparse.Namespace) -> dict[str, str]:
     """Warm load of the pair in fresh processes, imports included and not."""
     code = (
@@ -123,6 +147,7 @@ def memory(args: argparse.Namespace) -> dict[str, str]:
 
 BENCHMARKS = {
     "engine": engine,
+    "engines": engines,
     "load": load,
     "memory": memory,
     "first-page": bench_pages.first_page,

@@ -11,8 +11,9 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import chi2, ncx2
 
-from specviz.lessons import cost, laws
-from specviz.lessons.cost import H100, LLAMA_8B
+from specviz.lessons import laws
+from specviz.speed import formulas as cost
+from specviz.speed.formulas import H100, LLAMA_8B
 
 # The worked example of all lessons and tests: three tokens, opposed opinions.
 P = np.array([0.5, 0.3, 0.2])

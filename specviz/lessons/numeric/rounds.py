@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from specviz.lessons import cost
 from specviz.lessons.numeric.base import Problem, generator
+from specviz.speed import formulas as cost
 
 
 @generator

@@ -1,9 +1,9 @@
 """Pictures to scale: what passes, rounds and bursts take."""
 
-from specviz.lessons import cost
-from specviz.lessons.cost import H100, LLAMA_8B
 from specviz.lessons.facts import measured
 from specviz.lessons.pictures.canvas import ACCEPTED, DRAFT, GREY, OUTPUT, REJECTED, TARGET, Canvas, Picture
+from specviz.speed import formulas as cost
+from specviz.speed.formulas import H100, LLAMA_8B
 
 LEFT, STEP = 96.0, 96.0  # where bars begin, and the width of one plain step
 

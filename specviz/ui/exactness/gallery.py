@@ -9,9 +9,9 @@ import streamlit as st
 from specviz.decoding.faults import FAULTS, Fault, Kind
 from specviz.exactness.arithmetic import TOLERANCE
 from specviz.exactness.sampling import draws_until_caught
-from specviz.lessons.cost import expected_tokens
 from specviz.reading.prose import count, number
 from specviz.recipe import to_link
+from specviz.speed.formulas import expected_tokens
 from specviz.ui.exactness import badges, caches, charts, chosen_fault, continuations, sampling, work
 from specviz.ui.exactness.arithmetic import sums
 from specviz.ui.exactness.memory import remember

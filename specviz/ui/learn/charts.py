@@ -6,8 +6,8 @@ from math import log10
 import plotly.graph_objects as go
 
 from specviz.decoding.trace import Round
-from specviz.lessons import cost
 from specviz.reading.prose import GLYPHS, number
+from specviz.speed import formulas as cost
 from specviz.ui.shell.palette import (
     DIMMED,
     DRAFT,

@@ -11,11 +11,12 @@ import streamlit as st
 from specviz import traces
 from specviz.decoding.trace import Trace
 from specviz.decoding.verify import VerifyError, verify_block
-from specviz.lessons import cost, library, worked
+from specviz.lessons import library, worked
 from specviz.reading.cache_cells import cache_strips, figures, next_feed
 from specviz.reading.metrics import metrics
 from specviz.reading.prose import count, number
 from specviz.reading.rejudge import NotRecorded, rejudge_trace
+from specviz.speed import formulas as cost
 from specviz.tokens import shower
 from specviz.ui.components.blocks import blocks
 from specviz.ui.learn import charts

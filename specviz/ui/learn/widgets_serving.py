@@ -4,11 +4,12 @@ import pandas as pd
 import streamlit as st
 
 from specviz.decoding.trace import Trace
-from specviz.lessons import blocks, cost
-from specviz.lessons.cost import H100, LLAMA_8B
+from specviz.lessons import blocks
 from specviz.lessons.facts import measured
 from specviz.reading.metrics import metrics
 from specviz.reading.prose import count, number
+from specviz.speed import formulas as cost
+from specviz.speed.formulas import H100, LLAMA_8B
 from specviz.ui.learn import charts
 from specviz.ui.shell import palette
 from specviz.ui.shell.markup import code

@@ -1,0 +1,276 @@
+"""Everything that was measured about the speed of a pair, as one value, and its files."""
+
+import csv
+import io
+import json
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from specviz.speed import formulas
+from specviz.speed.clock import Spread
+from specviz.speed.formulas import Machine as Limits
+from specviz.speed.formulas import Shape
+from specviz.speed.machine import Machine
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What was measured.
+
+    Attributes:
+        pair, dtype, device: of the target.
+        why: reason for the dtype, "" if it was asked for.
+        clock: what "second" means.
+        drafter, k, temperature: what the page is about.
+        prompts: number of texts that were run, and how long each at most.
+        tokens: most new tokens a text.
+    """
+
+    pair: str
+    dtype: str
+    device: str
+    why: str
+    clock: str
+    drafter: str
+    k: int
+    temperature: float
+    prompts: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One kind of drafter at one K, really run over all prompts.
+
+    Attributes:
+        drafter, k: K = 0 is plain decoding.
+        ratio: speed over that of plain decoding of the same prompt in the same turn, as a spread over
+            prompts and turns; None for plain decoding.
+        tokens, seconds: of all runs together.
+        rounds: how many.
+        drafted, accepted: draft tokens.
+        rates: per-position acceptance rates.
+        alpha: mean β, None if nothing was drafted.
+        draft, verify, rest: seconds in all that drafting, target passes, and everything else took.
+    """
+
+    drafter: str
+    k: int
+    ratio: Spread | None
+    tokens: int
+    seconds: float
+    rounds: int
+    drafted: int
+    accepted: int
+    rates: tuple[float, ...]
+    alpha: float | None
+    draft: float
+    verify: float
+    rest: float
+
+    @property
+    def length(self) -> float:
+        """Tokens a round."""
+        return self.tokens / self.rounds
+
+    @property
+    def speed(self) -> float:
+        """Tokens a second."""
+        return self.tokens / self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A target pass over `rows` rows of `batch` sequences behind `context` cached positions, in seconds."""
+
+    rows: int
+    context: int
+    batch: int
+    seconds: Spread
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A block of `k` drafts of one drafter, in seconds, drawing included."""
+
+    drafter: str
+    k: int
+    seconds: Spread
+
+
+@dataclass(slots=True)
+class Report:
+    """Figures so far; a sweep that goes on adds to them.
+
+    Attributes:
+        setting, machine: what, where and when.
+        shape, rates: for the floors.
+        passes: T_target at batch 1 and the context of the prompts.
+        drafts: blocks of every drafter.
+        prefill: passes over whole prompts.
+        runs: really run.
+        grid: passes over contexts and batches.
+        refused: what was left out of the grid, and why.
+    """
+
+    setting: Setting
+    machine: Machine
+    shape: Shape
+    rates: Limits
+    passes: list[Pass] = field(default_factory=list)
+    drafts: list[Draft] = field(default_factory=list)
+    prefill: list[Pass] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+    grid: list[Pass] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+    def seconds(self, rows: int) -> float | None:
+        """Median of a target pass over so many rows; between two that were measured, on the line."""
+        return _on_line([(p.rows, p.seconds.median) for p in self.passes], rows)
+
+    def floor(self, rows: int, context: int = 0, batch: int = 1) -> formulas.Pass:
+        """What a pass cannot be faster than."""
+        return formulas.roofline(self.shape, self.rates, batch, context, rows)
+
+    def v(self, k: int) -> float | None:
+        """A pass over K + 1 rows in passes over one."""
+        one, many = self.seconds(1), self.seconds(k + 1)
+        return None if one is None or many is None else many / one
+
+    def drafting(self, drafter: str, k: int) -> float | None:
+        """Seconds that a block of K drafts takes."""
+        if k == 0:
+            return 0.0
+        return _on_line([(d.k, d.seconds.median) for d in self.drafts if d.drafter == drafter], k)
+
+    def c(self, drafter: str, k: int | None = None) -> float | None:
+        """A draft token in plain target passes."""
+        k = k or self.setting.k or 1
+        one, block = self.seconds(1), self.drafting(drafter, k)
+        return None if one is None or block is None else block / k / one
+
+    def run(self, drafter: str, k: int) -> Run | None:
+        if k == 0:
+            return self.plain
+        return next((r for r in self.runs if (r.drafter, r.k) == (drafter, k)), None)
+
+    @property
+    def plain(self) -> Run | None:
+        return next((r for r in self.runs if r.k == 0), None)
+
+    @property
+    def drafters(self) -> list[str]:
+        """Those that were run, in their order."""
+        return list(dict.fromkeys(r.drafter for r in self.runs if r.k))
+
+    def host(self, drafter: str, k: int) -> float:
+        """Seconds a round beside the passes: of the nearest K that was run."""
+        known = [r for r in self.runs if (r.drafter == drafter and r.k) or (k == 0 and r.k == 0)]
+        if not known:
+            return 0.0
+        nearest = min(known, key=lambda r: abs(r.k - k))
+        return nearest.rest / nearest.rounds
+
+    def position_rates(self, drafter: str) -> tuple[float, ...]:
+        """Per-position acceptance rates from the longest drafts that were run."""
+        return max((r.rates for r in self.runs if r.drafter == drafter), key=len, default=())
+
+    def predicted(self, drafter: str, k: int) -> float | None:
+        """Speed-up from measured parts: (1 + Σ rᵢ) plain rounds over a round's draft, verify and rest."""
+        one, verify, draft = self.seconds(1), self.seconds(k + 1), self.drafting(drafter, k)
+        rates = self.position_rates(drafter)
+        own = self.run(drafter, k)
+        if own is not None and own.rates:
+            rates = own.rates
+        if one is None or verify is None or draft is None or (k and not rates):
+            return None
+        # A drafter that finds nothing to copy proposes fewer: the rates are of the rounds that drafted
+        # that far, the mean length counts them all.
+        tokens = own.length if own is not None else 1.0 + sum(rates[:k])
+        return tokens * (one + self.host(drafter, 0)) / (draft + verify + self.host(drafter, k))
+
+    def independent(self, drafter: str, k: int) -> float | None:
+        """Speed-up by the formula with independent acceptance at the measured α, c and v = 1."""
+        alpha = next((r.alpha for r in self.runs if r.drafter == drafter and r.alpha is not None), None)
+        c = self.c(drafter)
+        return None if alpha is None or c is None else formulas.speedup(alpha, k, c)
+
+    def best(self, drafter: str) -> Run | None:
+        """The fastest K that was run, K = 0 aside."""
+        runs = [r for r in self.runs if r.drafter == drafter and r.k and r.ratio is not None]
+        return max(runs, key=lambda r: r.ratio.median if r.ratio else 0.0, default=None)
+
+    def to_json(self) -> str:
+        return json.dumps({"format": FORMAT, **asdict(self)}, indent=1)
+
+    def to_csv(self) -> str:
+        """One line a measured figure: kind, drafter, k, rows, context, batch, median, low, high, count."""
+        out = io.StringIO()
+        writer = csv.writer(out)
+        writer.writerow(
+            ["kind", "drafter", "k", "rows", "context", "batch", "unit", "median", "p5", "p95", "count"]
+        )
+
+        def row(kind: str, drafter: str, k: Any, where: tuple[Any, Any, Any], unit: str, s: Spread) -> None:
+            writer.writerow([kind, drafter, k, *where, unit, s.median, s.low, s.high, s.count])
+
+        for kind, passes in (("pass", self.passes), ("prefill", self.prefill), ("grid", self.grid)):
+            for p in passes:
+                row(kind, "", "", (p.rows, p.context, p.batch), "s", p.seconds)
+        for d in self.drafts:
+            row("draft block", d.drafter, d.k, ("", "", ""), "s", d.seconds)
+        for r in self.runs:
+            if r.ratio is not None:
+                row("speed over plain", r.drafter, r.k, ("", "", ""), "", r.ratio)
+        return out.getvalue()
+
+
+def from_json(text: str) -> Report:
+    """What `to_json` wrote.
+
+    Raises:
+        ValueError: for another format or a file that lacks something.
+    """
+    try:
+        data = json.loads(text)
+        if data.pop("format") != FORMAT:
+            raise ValueError("it has another format")
+        return Report(
+            setting=Setting(**data["setting"]),
+            machine=Machine(**data["machine"]),
+            shape=Shape(**data["shape"]),
+            rates=Limits(**data["rates"]),
+            passes=[_pass(p) for p in data["passes"]],
+            drafts=[Draft(d["drafter"], d["k"], Spread(**d["seconds"])) for d in data["drafts"]],
+            prefill=[_pass(p) for p in data["prefill"]],
+            runs=[_run(r) for r in data["runs"]],
+            grid=[_pass(p) for p in data["grid"]],
+            refused=list(data["refused"]),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"this is not a speed report: {error}") from error
+
+
+def _pass(data: dict[str, Any]) -> Pass:
+    return Pass(data["rows"], data["context"], data["batch"], Spread(**data["seconds"]))
+
+
+def _run(data: dict[str, Any]) -> Run:
+    values = {f.name: data[f.name] for f in fields(Run)}
+    values["ratio"] = None if data["ratio"] is None else Spread(**data["ratio"])
+    values["rates"] = tuple(data["rates"])
+    return Run(**values)
+
+
+def _on_line(points: list[tuple[int, float]], x: int) -> float | None:
+    """The value at x: measured, or on the line between its neighbours; None outside."""
+    known = dict(points)
+    if x in known:
+        return known[x]
+    below = max((a for a in known if a < x), default=None)
+    above = min((a for a in known if a > x), default=None)
+    if below is None or above is None:
+        return None
+    return known[below] + (known[above] - known[below]) * (x - below) / (above - below)

@@ -1,0 +1,211 @@
+"""A whole measurement in small steps, so that it can be watched, stopped, and gone on with."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from specviz.speed import floors, measure
+from specviz.speed.clock import Spread, clock_for, in_turns
+from specviz.speed.engines import PROMPTS
+from specviz.speed.machine import this_machine
+from specviz.speed.measure import Bench, Tally
+from specviz.speed.report import Draft, Pass, Report, Setting
+
+ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 17)
+BLOCKS = (1, 2, 4, 8, 12)
+BY_K = (1, 2, 3, 4, 6, 8, 12)
+CONTEXTS = (0, 2048, 32768)
+BATCHES = (1, 2, 4, 8, 16, 32, 64)
+MEMORY_SHARE = 0.25  # of the machine's memory that a cache of the grid may take
+GRID_SECONDS = 2.0  # a batch that would take longer a pass is left out, and so are larger ones
+PASS_TRIES = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to measure.
+
+    Attributes:
+        drafter, k, temperature: what the report is about.
+        prompts: texts; the built-in three if empty.
+        tokens: most new tokens a text.
+        turns: how often each text is run by each kind.
+        grid: measure contexts and batches too.
+    """
+
+    drafter: str = "model"
+    k: int = 4
+    temperature: float = 0.0
+    prompts: tuple[str, ...] = ()
+    tokens: int = 32
+    turns: int = 2
+    grid: bool = True
+
+
+class Sweep:
+    """Measures a pair step by step.
+
+    Attributes:
+        report: what is known so far; None before the first step.
+        done: steps made.
+        total: steps in all.
+        now: what the next step measures.
+    """
+
+    def __init__(self, pair: Any, plan: Plan) -> None:
+        self.pair, self.plan = pair, plan
+        self.prompts = plan.prompts or tuple(PROMPTS.values())
+        self.clock, self.clock_name = clock_for(pair.info.target.device)
+        self.report: Report | None = None
+        self.kinds = measure.available(pair)
+        if plan.drafter not in self.kinds:
+            raise ValueError(f"this pair has no drafter {plan.drafter!r}; it has {', '.join(self.kinds)}")
+        self.bench: Bench | None = None
+        self.tallies: dict[tuple[str, int], Tally] = {}
+        self.ratios: dict[tuple[str, int], list[float]] = {}
+        self.slow: set[int] = set()
+        self.steps: list[tuple[str, Callable[[], None]]] = list(self._steps())
+        self.done = 0
+
+    @property
+    def total(self) -> int:
+        return len(self.steps)
+
+    @property
+    def now(self) -> str:
+        return self.steps[self.done][0] if self.done < self.total else ""
+
+    def step(self) -> None:
+        """Measure a little. A step that fails can be repeated."""
+        self.steps[self.done][1]()
+        self.done += 1
+
+    def _steps(self) -> Iterator[tuple[str, Callable[[], None]]]:
+        plan = self.plan
+        yield "this machine's rates", self._start
+        yield "target passes by rows", self._passes
+        yield "prefill", self._prefill
+        for kind in self.kinds:
+            yield f"draft blocks: {kind}", partial(self._blocks, kind)
+        ks = sorted({*BY_K, plan.k} - {0})
+        pairs = [(plan.drafter, k) for k in ks] + [(kind, plan.k) for kind in self.kinds]
+        todo = list(dict.fromkeys(pair for pair in pairs if pair[1]))
+        for turn in range(plan.turns):
+            for number, prompt in enumerate(self.prompts, 1):
+                said = f"prompt {number} of {len(self.prompts)}, turn {turn + 1} of {plan.turns}"
+                # All kinds of one text are one step apart: the plain run stands in their middle of time.
+                for at in range(0, len(todo), 4):
+                    yield f"runs: {said}", partial(self._runs, turn, prompt, todo[at : at + 4])
+        if plan.grid:
+            for context in CONTEXTS:
+                for batch in BATCHES:
+                    said = f"context {context:,}, batch {batch}"
+                    yield f"batches: {said}", partial(self._grid, context, batch)
+
+    def _known(self) -> tuple[Report, Bench]:
+        assert self.report is not None and self.bench is not None
+        return self.report, self.bench
+
+    def _start(self) -> None:
+        pair, plan = self.pair, self.plan
+        target = pair.info.target
+        self.bench = Bench(pair, self.prompts[0], plan.temperature)
+        self.report = Report(
+            setting=Setting(
+                pair=target.name,
+                dtype=target.dtype,
+                device=target.device,
+                why=getattr(pair, "dtype_reason", ""),
+                clock=self.clock_name,
+                drafter=plan.drafter,
+                k=plan.k,
+                temperature=plan.temperature,
+                prompts=len(self.prompts),
+                tokens=plan.tokens,
+            ),
+            machine=this_machine(target.device),
+            shape=floors.shape_of(pair.target),
+            rates=floors.rates(target.device, target.dtype),
+        )
+
+    def _passes(self) -> None:
+        report, bench = self._known()
+        rows = sorted({*ROWS, self.plan.k + 1})
+        taken = in_turns({n: bench.rows(n) for n in rows}, PASS_TRIES, self.clock)
+        context = len(bench.ids)
+        report.passes = [Pass(n, context, 1, Spread.of(seconds)) for n, seconds in taken.items()]
+
+    def _prefill(self) -> None:
+        report, bench = self._known()
+        limit = self.pair.target.context_length
+        sizes = [n for n in (32, 128, 512) if n <= limit]
+        taken = in_turns({n: bench.prefill(n) for n in sizes}, 3, self.clock)
+        report.prefill = [Pass(n, 0, 1, Spread.of(seconds)) for n, seconds in taken.items()]
+
+    def _blocks(self, kind: str) -> None:
+        report, bench = self._known()
+        made: dict[int, Callable[[], Any]] = {}
+        for k in sorted({*BLOCKS, self.plan.k} - {0}):
+            block = bench.block(kind, k)
+            # Heads propose no more than there are heads, and a look-up what it finds.
+            if block() == k or kind == "ngram":
+                made[k] = block
+        taken = in_turns(made, PASS_TRIES, self.clock)
+        report.drafts = [d for d in report.drafts if d.drafter != kind]
+        report.drafts += [Draft(kind, k, Spread.of(seconds)) for k, seconds in taken.items()]
+
+    def _runs(self, turn: int, prompt: str, kinds: list[tuple[str, int]]) -> None:
+        report, _ = self._known()
+
+        def made(drafter: str, k: int) -> Tally:
+            plan = self.plan
+            return measure.decode(
+                self.pair, prompt, drafter, k, plan.temperature, turn, plan.tokens, self.clock
+            )
+
+        half = len(kinds) // 2
+        taken = [made(*kind) for kind in kinds[:half]]
+        plain = made("plain", 0)
+        taken += [made(*kind) for kind in kinds[half:]]
+        base = plain.tokens / plain.seconds if plain.tokens else 0.0
+        for tally in (plain, *taken):
+            key = tally.drafter, tally.k
+            if not tally.tokens or not base:
+                continue
+            if tally.k:
+                self.ratios.setdefault(key, []).append(tally.tokens / tally.seconds / base)
+            known = self.tallies.get(key)
+            if known is None:
+                self.tallies[key] = tally
+            else:
+                known.rounds += tally.rounds
+                for name in ("tokens", "seconds", "draft", "verify"):
+                    setattr(known, name, getattr(known, name) + getattr(tally, name))
+        report.runs = [tally.run(self.ratios.get(key, ())) for key, tally in self.tallies.items()]
+
+    def _grid(self, context: int, batch: int) -> None:
+        report, _ = self._known()
+        size = report.floor(1, context, batch).cache_bytes
+        room = MEMORY_SHARE * report.rates.memory
+        where = f"context {context:,}, batch {batch}"
+        if context > self.pair.target.context_length:
+            if batch == 1:
+                report.refused.append(
+                    f"context {context:,}: the model takes at most {self.pair.target.context_length:,}"
+                )
+            return
+        if room and size > room:
+            report.refused.append(f"{where}: its cache would take {size / 2**30:.1f} GiB of memory")
+            return
+        if context in self.slow:
+            return
+        rows = (1, self.plan.k + 1)
+        target = self.pair.target
+        taken = in_turns({n: measure.grid_pass(target, context, batch, n) for n in rows}, 2, self.clock)
+        report.grid += [Pass(n, context, batch, Spread.of(seconds)) for n, seconds in taken.items()]
+        if 2 * max(map(max, taken.values())) > GRID_SECONDS:
+            self.slow.add(context)
+            report.refused.append(
+                f"context {context:,} beyond batch {batch}: a pass would take more than {GRID_SECONDS:.0f} s"
+            )

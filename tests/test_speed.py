@@ -1,0 +1,211 @@
+"""Speed: what is measured, what is predicted from it, and what is said about it."""
+
+import csv
+import io
+import json
+from dataclasses import replace
+
+import pytest
+from tiny import tiny_pair
+
+from specviz.__main__ import main
+from specviz.cli import options
+from specviz.speed import engines, floors, formulas, report, verdict
+from specviz.speed.clock import Spread, in_turns
+from specviz.speed.formulas import Machine, Shape
+from specviz.speed.machine import this_machine
+from specviz.speed.report import Draft, Pass, Report, Run, Setting
+from specviz.speed.sweep import Plan, Sweep
+
+
+def spread(value):
+    return Spread(value, value * 0.9, value * 1.1, 5)
+
+
+def run(drafter="model", k=4, ratio=1.4, **changes):
+    values = {
+        "drafter": drafter,
+        "k": k,
+        "ratio": spread(ratio),
+        "tokens": 250,
+        "seconds": 10.0,
+        "rounds": 100,
+        "drafted": 400,
+        "accepted": 150,
+        "rates": (0.6, 0.4, 0.3, 0.2),
+        "alpha": 0.6,
+        "draft": 4.0,
+        "verify": 5.0,
+        "rest": 1.0,
+    }
+    return Run(**(values | changes))
+
+
+PLAIN = run("plain", 0, tokens=100, seconds=5.0, rates=(), alpha=None, draft=0.0, verify=4.8, rest=0.2)
+
+
+def made(**changes):
+    values = {
+        "setting": Setting("t", "float32", "cpu", "", "CPU seconds of one thread", "model", 4, 0.0, 3, 32),
+        "machine": this_machine(),
+        "shape": Shape("t", 1000.0, 4.0, 2, 10, 5),
+        "rates": Machine("cpu", 1e8, 1e6, 1e9),
+        "passes": [Pass(n, 5, 1, spread(0.048 + 0.0005 * (n - 1))) for n in (1, 3, 5, 9)],
+        "drafts": [Draft("model", k, spread(0.01 * k)) for k in (1, 2, 4, 8)],
+        "runs": [replace(PLAIN, ratio=None), run(), run(k=2, ratio=1.5, rates=(0.6, 0.4), drafted=200)],
+    }
+    return Report(**(values | changes))
+
+
+def test_c_and_v_come_from_what_was_measured():
+    found = made()
+    assert found.v(4) == pytest.approx(0.05 / 0.048)
+    assert found.v(1) == pytest.approx(0.0485 / 0.048)  # two rows: on the line between one and three
+    assert found.v(20) is None  # beyond what was measured nothing is made up
+    assert found.c("model") == pytest.approx(0.01 / 0.048)
+    assert found.c("eagle") is None
+
+
+def test_a_prediction_adds_up_its_parts():
+    found = made()
+    plain = 0.048 + 0.2 / 100
+    round = 4 * 0.01 + 0.05 + 1.0 / 100
+    assert found.predicted("model", 4) == pytest.approx(2.5 * plain / round)
+    # A K that was not run: from the rates of the longest drafts.
+    assert found.predicted("model", 3) == pytest.approx(
+        (1 + 0.6 + 0.4 + 0.3) * plain / (0.03 + 0.0495 + found.host("model", 3))
+    )
+    assert found.independent("model", 4) == pytest.approx(formulas.speedup(0.6, 4, 0.01 / 0.048))
+    assert found.best("model").k == 2
+
+
+def test_a_report_survives_its_file():
+    found = made()
+    assert report.from_json(found.to_json()) == found
+    rows = list(csv.DictReader(io.StringIO(found.to_csv())))
+    assert len(rows) == 4 + 4 + 2
+    assert {row["kind"] for row in rows} == {"pass", "draft block", "speed over plain"}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 9}', '{"format": 1, "setting": {}}', "null"])
+def test_a_file_that_is_no_report_is_refused(text):
+    with pytest.raises(ValueError):
+        report.from_json(text)
+
+
+def test_the_verdict_says_both_and_why():
+    scale = verdict.scale(run(), PLAIN)
+    assert scale.plain == pytest.approx(0.05) and scale.passes == pytest.approx(2.0)
+    assert scale.speedup == pytest.approx(1.25) and scale.k == 4
+    assert verdict.headline(1.42).startswith("✓ 1.42× faster")
+    assert "loses here" in verdict.headline(0.86)
+    assert "as fast as" in verdict.headline(1.01)
+    assert "and brings 2.50 tokens" in verdict.reason(scale)
+    assert "stays above" in verdict.wanted(scale, 4)
+
+
+def test_what_would_have_to_change_would_do():
+    losing = verdict.scale(run(tokens=150), PLAIN)
+    said = verdict.wanted(losing, 4)
+    alpha = formulas.break_even_alpha(4, losing.c, losing.v)
+    assert f"α above {alpha:.2f}" in said
+    assert formulas.speedup(alpha, 4, losing.c, losing.v) == pytest.approx(1.0)
+    enough = (losing.tokens - losing.v) / 4
+    assert f"below {enough:.2f}" in said
+    assert losing.tokens / (4 * enough + losing.v) == pytest.approx(1.0)
+    hopeless = verdict.scale(run(tokens=150, draft=40.0), PLAIN)
+    assert "no draft could gain" in verdict.wanted(hopeless, 4)
+    dear = verdict.scale(run(tokens=105, draft=0.4, verify=9.0), PLAIN)
+    assert "costs nothing would not be enough" in verdict.wanted(dear, 4)
+
+
+def test_the_shape_of_a_model_counts_what_a_pass_multiplies():
+    target = tiny_pair().target
+    shape = floors.shape_of(target)
+    matrices = sum(p.numel() for n, p in target.model.named_parameters() if "embed" not in n)
+    assert shape.weights == matrices  # head included: it is not tied here
+    assert shape.cache_bytes == 2 * 2 * 2 * 8 * 4 and shape.width == 32
+
+
+def test_runs_are_timed_in_turns():
+    order, time = [], iter(range(100))
+    taken = in_turns({n: lambda n=n: order.append(n) for n in "ab"}, 3, lambda: next(time))
+    assert "".join(order) == "ab" * 4 and taken == {"a": [1] * 3, "b": [1] * 3}
+
+
+@pytest.fixture(scope="module")
+def swept():
+    plan = Plan(drafter="model", k=2, prompts=("abcabcabc", "hello"), tokens=12, turns=1, temperature=1.0)
+    sweep = Sweep(tiny_pair(), plan)
+    while sweep.done < sweep.total:
+        assert sweep.now
+        sweep.step()
+    return sweep
+
+
+def test_a_sweep_measures_every_part(swept):
+    found = swept.report
+    assert {p.rows for p in found.passes} >= {1, 2, 3, 5, 9, 17}
+    assert set(found.drafters) == {"model", "ngram", "early-exit"}
+    assert {r.k for r in found.runs if r.drafter == "model"} == {1, 2, 3, 4, 6, 8, 12}
+    for r in found.runs:
+        assert r.seconds > 0 and r.rest > 0 and r.rounds > 0
+        assert r.seconds == pytest.approx(r.draft + r.verify + r.rest)
+        if r.k:
+            assert r.ratio is not None and r.accepted <= r.drafted
+    assert found.plain.tokens == found.plain.rounds
+    assert found.predicted("model", 2) and found.c("model") and found.v(2)
+    assert {p.batch for p in found.grid} == {1, 2, 4, 8, 16, 32, 64}
+    assert any("at most 256" in line for line in found.refused)
+    assert report.from_json(found.to_json()) == found
+
+
+def test_a_sweep_can_stop_anywhere_and_go_on():
+    sweep = Sweep(tiny_pair(), Plan(k=1, prompts=("abc",), tokens=6, turns=1, grid=False))
+    assert sweep.report is None and sweep.done == 0
+    sweep.step()
+    sweep.step()
+    half = report.from_json(sweep.report.to_json())
+    assert half.passes and not half.runs and half.plain is None
+    sweep.step()
+    assert sweep.done == 3 and sweep.report.prefill
+
+
+def test_a_drafter_that_the_pair_lacks_is_refused():
+    with pytest.raises(ValueError, match="no drafter 'eagle'; it has"):
+        Sweep(tiny_pair(), Plan(drafter="eagle"))
+
+
+def test_the_command_says_it_and_saves_it(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(options, "load", lambda args: tiny_pair())
+    out = tmp_path / "r.json"
+    arguments = ["speed", "--prompt", "abcabc", "--tokens", "8", "--turns", "1", "-k", "2", "--no-batches"]
+    assert main([*arguments, "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "predicted" in said and "floors" in said and "plain passes" in said
+    assert json.loads(out.read_text())["setting"]["k"] == 2
+    assert main([*arguments, "--out", "r.txt"]) == 1
+    assert "json or .csv" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "at"), [([1, 2], [1, 2], None), ([1, 2], [1, 3], 1), ([1], [1, 2], 1), ([], [], None)]
+)
+def test_the_first_difference_of_two_texts(a, b, at):
+    assert engines.first_difference(a, b) == at
+
+
+def test_a_draft_with_a_full_head_is_the_draft():
+    """What transformers is given proposes what ours does."""
+    import torch
+    from tiny import llama
+
+    target, draft = llama(1), llama(2)
+    given = engines.full_head(target, draft.model)
+    ids = torch.tensor([[4, 5, 6]])
+    with torch.inference_mode():
+        wanted = target.lm_head(draft.model(ids).last_hidden_state)
+        assert torch.equal(given(ids).logits, wanted)
+    config = given.generation_config
+    assert config.num_assistant_tokens == 4 and config.assistant_confidence_threshold == 0.0
+    assert config.num_assistant_tokens_schedule == "constant"
