@@ -23,12 +23,17 @@ COMMANDS = (
 )
 
 
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="specviz", description=specviz.__doc__)
-    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+def parser() -> argparse.ArgumentParser:
+    """The parser of every command; the parsed arguments carry their command as `run`."""
+    made = argparse.ArgumentParser(prog="specviz", description=specviz.__doc__)
+    subparsers = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in COMMANDS:
         importlib.import_module(f"specviz.cli.{name.replace('-', '_')}").add_parser(subparsers)
-    args = parser.parse_args(argv)
+    return made
+
+
+def main(argv: list[str] | None = None) -> int:
+    args = parser().parse_args(argv)
     try:
         return args.run(args)
     except KeyboardInterrupt:
