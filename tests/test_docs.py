@@ -108,3 +108,11 @@ def test_every_configuration_that_is_shown_is_valid(path, tmp_path, monkeypatch)
         file.write_text(block, encoding="utf-8")
         monkeypatch.setenv("SPECVIZ_CONFIG", str(file))
         settings.read()
+
+
+def test_the_worked_examples_are_true():
+    """They build on one another, so they run as one text."""
+    text = (ROOT / ".github" / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, flags=re.M | re.S)
+    assert len(blocks) >= 3
+    exec(compile("\n".join(blocks), "CONTRIBUTING.md", "exec"), {"__name__": "contributing"})
