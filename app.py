@@ -3,11 +3,12 @@
 import streamlit as st
 
 from specviz.ui.shell import frame, tour
-from specviz.ui.state import runs
+from specviz.ui.state import address, jobs
 
 st.set_page_config(page_title="SpecViz", page_icon="⏩", layout="wide")
 frame.enter()
+jobs.look()
 page = st.navigation(frame.pages(), position="top")
-runs.carry_over(page.url_path)
+address.carry_over(page.url_path)
 tour.banner()
 page.run()

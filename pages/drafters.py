@@ -2,9 +2,9 @@
 
 import streamlit as st
 
-from specviz.ui.drafters import compare, kinds, overlap, work
+from specviz.ui.drafters import compare, kinds, models, overlap
 from specviz.ui.shell import frame
-from specviz.ui.state import keys
+from specviz.ui.state import jobs, keys
 
 frame.require_entrypoint()
 
@@ -13,7 +13,6 @@ with text:
     overlap.section()
 with prompt:
     compare.section()
-loading = st.container()
-work.models()
+models.panel()
 kinds.cards()
-work.advance({overlap.NAME: overlap.current(), compare.NAME: compare.current()}, loading)
+jobs.follow(overlap.current(), compare.current())

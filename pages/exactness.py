@@ -1,7 +1,5 @@
 """Is the output distributed as the target's? Five checks, and a gallery of faults that they must catch."""
 
-from functools import partial
-
 import streamlit as st
 
 from specviz.ui.exactness import (
@@ -15,10 +13,9 @@ from specviz.ui.exactness import (
     proof,
     sampling,
     summary,
-    work,
 )
 from specviz.ui.shell import frame
-from specviz.ui.state import keys, runs
+from specviz.ui.state import jobs, keys, runs
 
 frame.require_entrypoint()
 
@@ -52,11 +49,6 @@ else:
         caches.card(entry)
     with top:
         summary.row(where)
-    work.advance(
-        {
-            "draws": partial(sampling.drawing, where),
-            "gallery": partial(gallery.measuring, where),
-            "whole": partial(continuations.wanted, entry),
-            "caches": partial(caches.auditing, entry),
-        }
+    jobs.follow(
+        sampling.drawing(where), gallery.measuring(where), continuations.wanted(entry), caches.auditing(entry)
     )

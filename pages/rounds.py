@@ -1,25 +1,26 @@
 """Run, step, replay: the timeline of a run, and the inspector for the selected place."""
 
-from specviz.ui.rounds import files, judge_again
-from specviz.ui.rounds import run_bar as parts
+from specviz.ui.rounds import cache_audit, files, judge_again, run_bar
+from specviz.ui.rounds.gallery import gallery
 from specviz.ui.rounds.workbench import stage
 from specviz.ui.shell import frame
-from specviz.ui.state import links, runner, runs
+from specviz.ui.state import jobs, links, runs
 
 frame.require_entrypoint()
 
 entry = runs.current()
-parts.gallery(entry)
-recipe = links.recipe_panel(disabled=runner.going(), shown=entry.recipe if entry else None)
-status = parts.buttons(entry, recipe)
+gallery(entry)
+recipe = links.recipe_panel(disabled=runs.going(), shown=entry.recipe if entry else None)
+run_bar.obey(entry, recipe)
+run_bar.buttons(entry, recipe)
 
 if entry is None:
-    parts.nothing_yet()
+    run_bar.nothing_yet()
 else:
-    parts.headline(entry, recipe)
-    parts.metric_row(entry.trace)
+    run_bar.headline(entry, recipe)
+    run_bar.metric_row(entry.trace)
     stage(entry)
     judge_again.panel(entry.trace)
     files.panel(entry)
 
-runner.advance(entry, recipe, status)
+jobs.follow(runs.job(), cache_audit.auditing(entry))

@@ -52,6 +52,9 @@ class Settings(BaseSettings):
     kept_rows: Annotated[int, Field(ge=64, le=1_000_000)] = Field(
         768, description="MiB of logits that the checks keep for all visitors"
     )
+    kept_pairs: Annotated[int, Field(ge=0, le=10_000_000)] = Field(
+        0, description="MiB of models that the server keeps loaded; 0: half of what the device has"
+    )
     sessions: Annotated[int, Field(ge=1, le=10_000)] = Field(200, description="visitors at once")
     threads: Annotated[int, Field(ge=0, le=1024)] = Field(
         0, description="of torch; 0: what measures best on a machine that has other work too"

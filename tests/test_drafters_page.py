@@ -7,13 +7,15 @@ from drafts import llama_drafts
 from hostile import HOSTILE
 from streamlit.testing.v1 import AppTest
 from tables import table_pair
+from waiting import finish, kept
 
 from specviz.decoding.trace import TokenText
 from specviz.overlap import Measurement
+from specviz.recipe import Recipe
 from specviz.ui.components import strips
 from specviz.ui.drafters import charts, compare, kinds, overlap
 from specviz.ui.drafters.overlap import Along, Wish
-from specviz.ui.state import pairs, runs
+from specviz.ui.state import jobs, pairs, runs
 
 ROOT = Path(__file__).parent.parent
 
@@ -23,7 +25,7 @@ def tiny(monkeypatch):
     """The page's pair has a vocabulary of 6 and random weights."""
     pair = llama_drafts(6)
     pair.encode = lambda prompt, chat: [ord(c) % 6 for c in prompt][:40]
-    monkeypatch.setattr(pairs, "obtain", lambda recipe, place: pair)
+    monkeypatch.setattr(pairs, "load", lambda recipe, report: pair)
     return pair
 
 
@@ -32,15 +34,6 @@ def open_page(**parameters):
     app.query_params.update(parameters)
     app.run()
     return app.switch_page("pages/drafters.py").run()
-
-
-def finish(app, limit=60):
-    """Let the page start over until its work is done, as the browser would."""
-    for _ in range(limit):
-        if not app.session_state["_drafters_working"]:
-            return app
-        app.run()
-    raise AssertionError("the work did not end")
 
 
 def texts(app):
@@ -68,7 +61,7 @@ def test_measuring_shows_a_strip_and_figures_for_each_drafter(tiny):
     app.button(key="strip-toggle").click().run()
     finish(app)
     assert not app.exception
-    job = app.session_state["_along"]
+    job = kept(app, "strip")
     work = Measurement(tiny, job.measured.tokens, first=overlap.CONTEXT)
     while not work.done:
         work.advance()
@@ -84,18 +77,18 @@ def test_what_a_run_wrote_is_measured_with_its_prompt_as_context(tiny, monkeypat
     entry = runs.entry_by_name("capital")
     monkeypatch.setattr(tiny, "vocab_size", 6)
     wish = Wish("", tuple(i % 6 for i in entry.trace.prompt_ids + entry.trace.output_ids), 5, 1.0)
-    job = Along(wish)
+    job = Along(wish, Recipe())
     while not job.done:
-        job.burst(tiny)
+        job.turn(tiny)
     assert job.measured.first == 5 and job.total == len(wish.tokens) - 5
     assert "its prompt is context" in texts(app)
 
 
 def test_a_stopped_measurement_keeps_what_it_has(tiny):
     app = open_page()
-    job = Along(Wish("abcd" * 9, (), 2, 1.0))
-    job.burst(tiny)
-    app.session_state["_along"] = job
+    job = Along(Wish("abcd" * 9, (), 2, 1.0), Recipe())
+    job.turn(tiny)
+    jobs._kept[app.session_state["_owner"], "strip"] = job
     app.run()
     assert not job.done
     assert "Stopped after 8 of 34 positions" in texts(app)
@@ -122,8 +115,11 @@ def test_the_same_prompt_is_run_by_every_drafter_and_each_run_can_be_opened(tiny
     rounds = column(app, 0, "Rounds")
     assert rounds["No drafter"] == "10"
     assert list(rounds) == ["No drafter", *(compare.title(kind.name) for kind in kinds.KINDS)]
-    job = app.session_state["_comparison"]
-    own = {entry.name: entry for entry in (runs.entry_by_name(name) for name in app.session_state["mine"])}
+    job = kept(app, "same")
+    own = {
+        entry.name: entry
+        for entry in (runs.entry_by_name(name) for name in runs._shelf().mine[app.session_state["_owner"]])
+    }
     for kind, entry in job.entries.items():
         assert own[entry.name] is entry
         assert len(entry.trace.output_ids) == 10
@@ -151,7 +147,7 @@ def test_a_pair_without_every_draft_says_which_are_missing(monkeypatch):
         raise ValueError("a table has no layers")
 
     pair.early_exit = early_exit
-    monkeypatch.setattr(pairs, "obtain", lambda recipe, place: pair)
+    monkeypatch.setattr(pairs, "load", lambda recipe, report: pair)
     app = open_page()
     app.number_input(key="same_tokens").set_value(6).run()
     app.button(key="strip-toggle").click().run()
@@ -178,9 +174,9 @@ def test_a_button_of_a_kind_puts_its_prompt_into_the_comparison():
 def test_token_text_reaches_the_browser_as_data(tiny):
     hostile = dict(enumerate(HOSTILE[:6]))
     tiny.token_text = lambda token: TokenText(str(hostile[token]).encode())
-    job = Along(Wish("abcdefabcdef", (), 2, 1.0))
+    job = Along(Wish("abcdefabcdef", (), 2, 1.0), Recipe())
     while not job.done:
-        job.burst(tiny)
+        job.turn(tiny)
     sent = strips.payload(job.measured, job.show, overlap.name, "leviathan")
     assert len(sent["tokens"]) == 10 and all(len(row["beta"]) == 10 for row in sent["rows"])
     assert sent["tokens"][0] == job.show(job.measured.tokens[2])
@@ -192,9 +188,9 @@ def test_token_text_reaches_the_browser_as_data(tiny):
 
 
 def test_the_charts_show_what_was_measured(tiny):
-    job = Along(Wish("abcabcabdfea", (), 2, 1.0))
+    job = Along(Wish("abcabcabdfea", (), 2, 1.0), Recipe())
     while not job.done:
-        job.burst(tiny)
+        job.turn(tiny)
     measured = job.measured.strips
     figure = charts.tokens_by_k(measured, overlap.name)
     assert len(figure.data) == 2 * len(measured)

@@ -9,6 +9,7 @@ import pytest
 from hostile import HOSTILE
 from stories import WordPair, story
 from streamlit.testing.v1 import AppTest
+from waiting import finish
 
 from specviz import traces
 from specviz.decoding.faults import FAULTS, Rule
@@ -20,7 +21,7 @@ from specviz.exactness.proof import proof
 from specviz.exactness.recompute import table_spot
 from specviz.exactness.sampling import SamplingTest
 from specviz.recipe import Recipe
-from specviz.ui.exactness import charts, lines, sampling, work
+from specviz.ui.exactness import charts, lines, memory, sampling
 from specviz.ui.exactness.place import Place, obtain
 from specviz.ui.state import pairs, runs
 
@@ -28,6 +29,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def open_app(**parameters):
+    memory._known.clear()  # what other tests have computed, some of it with broken rules
     app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
     app.run()
     app.switch_page("pages/exactness.py")
@@ -41,20 +43,11 @@ def texts(app):
     return "\n".join(element.value for kind in kinds for element in getattr(app, kind))
 
 
-def finish(app, limit=200):
-    """Let the page start over until its work is done, as the browser would."""
-    for _ in range(limit):
-        if not app.session_state["_working"]:
-            return app.run()
-        app.run()
-    raise AssertionError("the work did not end")
-
-
 @pytest.fixture
 def live(monkeypatch):
     """A run of table models with 16 words that the server still has; gives its name in the address."""
     pair = WordPair()
-    monkeypatch.setattr(pairs, "obtain", lambda recipe, place: pair)
+    monkeypatch.setattr(pairs, "load", lambda recipe, report: pair)
     monkeypatch.setattr(pairs.shelf(), "get", lambda recipe: pair)
     entry = runs.Entry("words", "words", "live", story(60), Recipe(k=4, temperature=1.0))
     runs._shelf().put(entry)
@@ -149,19 +142,21 @@ def test_draws_go_on_to_the_chosen_number_and_no_further():
 
 
 def test_stop_keeps_the_draws_and_continue_goes_on(monkeypatch):
-    real = sampling.Drawing.burst
+    real = sampling.Drawing.turn
 
-    def stopped_after_a_while(self, until):
-        real(self, until)
+    def stopped_after_a_while(self):
+        real(self)
         if self.total in (4000, 32_000):
-            work.stop()  # as the button does
+            self._wanted = False  # as the button does
 
-    monkeypatch.setattr(sampling.Drawing, "burst", stopped_after_a_while)
+    monkeypatch.setattr(sampling.Drawing, "turn", stopped_after_a_while)
     app = open_app(run="capital", draws="100,000")
     app.button(key="draw_toggle").click().run()
+    finish(app)
     assert "**4,000** draws so far" in texts(app)
     assert app.button(key="draw_toggle").label == "Continue"
     app.button(key="draw_toggle").click().run()
+    finish(app)
     assert "**32,000** draws so far" in texts(app)
 
 
@@ -337,7 +332,7 @@ def test_the_evidence_goes_over_all_runs_of_this_browser(live):
     app = open_app(run=live)
     for entry in (one, same, other):
         runs._shelf().put(entry)
-    app.session_state["mine"] = ["one", "same", "other"]
+    runs._shelf().mine[app.session_state["_owner"]] = ["one", "same", "other"]
     app.run()
     app.segmented_control(key="watch").set_value("all runs made here").run()
     shown = texts(app)
@@ -411,7 +406,7 @@ def test_doubling_bursts_stop_at_the_goal(place):
     job.goal = 3000
     totals = []
     while not job.done:
-        job.burst(float("inf"))
+        job.turn()
         totals.append(job.total)
     assert totals == [2000, 3000]
     assert job.control is not None

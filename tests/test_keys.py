@@ -44,7 +44,7 @@ def used(tree):
                 yield from (k.value for k in node.keywords if k.arg == "key")
             if name in ("get", "pop", "setdefault") and is_state(node.func.value):
                 yield from node.args[:1]
-            at = TAKES_KEY.get(name)
+            at = None if ast.unparse(node.func).startswith("st.") else TAKES_KEY.get(name)
             if at is not None:
                 yield from node.args[at : at + 1]
         elif isinstance(node, ast.Subscript) and is_state(node.value):
@@ -90,6 +90,7 @@ def test_no_two_names_mean_the_same_key():
         'st.button("Run", key=f"run-{i}")',
         'widget = f"run-{i}"\nst.slider("u", key=widget)',
         'pick_round(trace, "run", first)',
+        'jobs.button("run", "Run", job)',
         'st.session_state[keys.of("run", i)]',
     ],
 )

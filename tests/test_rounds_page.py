@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 from tables import table_pair
+from waiting import finish
 
 from specviz import traces
 from specviz.decoding import codec
 from specviz.recipe import Recipe
 from specviz.ui.rounds.inspector import NOTATIONS
-from specviz.ui.state import pairs, runner, runs
+from specviz.ui.state import pairs, runs
 
 ROOT = Path(__file__).parent.parent
 
@@ -49,17 +50,8 @@ def table_pairs(monkeypatch):
     """The page's models are table models of 6 tokens, so that a run takes milliseconds."""
     pair = table_pair(6, seed=2)
     pair.encode = lambda prompt, chat: [ord(c) % 6 for c in prompt]
-    monkeypatch.setattr(pairs, "obtain", lambda recipe, place: pair)
+    monkeypatch.setattr(pairs, "load", lambda recipe, report: pair)
     return pair
-
-
-def finish(app, limit=60):
-    """Let the page start over until the run has ended, as the browser would."""
-    for _ in range(limit):
-        if not app.session_state["going"]:
-            return app
-        app.run()
-    raise AssertionError("the run did not end")
 
 
 def test_the_first_screen_shows_a_recorded_run():
@@ -160,10 +152,12 @@ def test_run_makes_rounds_to_the_end(table_pairs):
 def test_step_makes_one_round_and_the_run_goes_on_from_there(table_pairs):
     app = open_app(prompt="abcabc", max_tokens="24", seed="5")
     app.button(key="run_step").click().run()
+    finish(app)
     name = shown(app)
     assert len(runs.entry_by_name(name).trace.rounds) == 1
     assert app.button(key="run_toggle").label == "Resume"
     app.button(key="run_step").click().run()
+    finish(app)
     assert shown(app) == name
     assert len(runs.entry_by_name(name).trace.rounds) == 2
     app.button(key="run_toggle").click().run()
@@ -175,10 +169,12 @@ def test_step_makes_one_round_and_the_run_goes_on_from_there(table_pairs):
 def test_changed_settings_start_a_new_run(table_pairs):
     app = open_app(prompt="abcabc", max_tokens="24", seed="6")
     app.button(key="run_step").click().run()
+    finish(app)
     first = shown(app)
     app.number_input(key="k").set_value(2).run()
     assert "settings changed" in texts(app)
     app.button(key="run_step").click().run()
+    finish(app)
     assert shown(app) != first
 
 
@@ -201,6 +197,7 @@ def test_the_caches_of_a_live_run_can_be_audited(table_pairs, drafter):
     app.button(key="run_toggle").click().run()
     finish(app)
     next(b for b in app.button if b.label == "Audit the caches").click().run()
+    finish(app)
     assert not app.exception
     reports = [s.value for s in app.success]
     assert "17" in reports[0]
@@ -215,6 +212,7 @@ def test_a_wrong_cache_is_reported(table_pairs):
     run = runs.entry_by_name(shown(app)).run
     run.target_cache.layers[0].tokens[3] ^= 1
     next(b for b in app.button if b.label == "Audit the caches").click().run()
+    finish(app)
     assert "target" in app.error[0].value.lower()
 
 
@@ -251,6 +249,7 @@ def test_an_empty_prompt_is_a_clear_error(table_pairs):
     table_pairs.encode = lambda prompt, chat: []
     app = open_app(prompt="anything")
     app.button(key="run_toggle").click().run()
+    finish(app)
     assert not app.exception
     assert "no tokens" in texts(app)
 
@@ -336,10 +335,9 @@ def test_the_timeline_keeps_its_place_when_a_run_starts_and_ends(monkeypatch):
                 return found
         return ()
 
-    monkeypatch.setattr(runner, "advance", lambda *_: None)
     app = open_app(run="capital")
     resting = path(app.main)
-    app.session_state["going"] = "run"
+    monkeypatch.setattr(runs, "going", lambda: True)
     app.run()
     assert not app.exception
     assert len(resting) > 2 and path(app.main) == resting

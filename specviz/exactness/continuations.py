@@ -227,6 +227,11 @@ class EndToEnd:
         """Continuations finished."""
         return len(self._outcomes)
 
+    @property
+    def bytes(self) -> int:
+        """What is remembered, in bytes."""
+        return self._memory.bytes + sum(score.bytes for score in self._remembered.values())
+
     def advance(self, n: int) -> None:
         """Make n more continuations."""
         goal = self.done + n

@@ -81,6 +81,11 @@ class RememberingModel:
             raise AttributeError(name)
         return getattr(self._model, name)
 
+    @property
+    def bytes(self) -> int:
+        """What is kept of logits."""
+        return sum(array.nbytes for kept in (self._store, self._blocks) for array in kept.values())
+
     def new_cache(self) -> TokenCache:
         return TokenCache()
 
@@ -164,6 +169,11 @@ class RememberedScore:
             RECENT_BYTES, getsizeof=lambda known: known[0].nbytes + known[1].probs.nbytes
         )
 
+    @property
+    def bytes(self) -> int:
+        """What is kept of distributions."""
+        return int(self._known.currsize)
+
     def __call__(
         self,
         logits: np.ndarray,
@@ -195,6 +205,12 @@ class LookupPair:
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._pair, name)
+
+    @property
+    def bytes(self) -> int:
+        """What all its models keep."""
+        models = (self.target, self.draft, *self._exits.values())
+        return sum(model.bytes for model in models if model is not None)
 
     def early_exit(self, layers: int | None) -> RememberingModel:
         if layers not in self._exits:

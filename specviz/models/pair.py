@@ -44,6 +44,7 @@ class LoadedPair:
         self.tokenizer = tokenizer
         self.vocab_size = target.vocab_size
         self.compatibility = compatibility
+        self.loaded: sources.Loaded | None = None  # the target as it came
         self.dtype_reason = ""  # why it runs in its dtype, where that was measured
         self.eos_ids = eos_ids(target.model, tokenizer)
         self.special_ids = special_ids(tokenizer)
@@ -101,6 +102,7 @@ def load_pair(
     dtype: str | None = None,
     draft_device: str | None = None,
     progress: Report | None = None,
+    beside: "LoadedPair | None" = None,
 ) -> LoadedPair:
     """Load a target and its draft.
 
@@ -114,6 +116,7 @@ def load_pair(
             float32: MPS gains little from less, and float16 overflows in models trained in bfloat16.
         draft_device: where the draft runs, if not beside the target.
         progress: told about every step, from this thread.
+        beside: a pair whose target is this one, loaded already, in the same place: it serves both.
 
     Raises:
         FetchError: if the built-in target cannot be fetched.
@@ -128,12 +131,15 @@ def load_pair(
     if dtype is None and target == sources.BUILT_IN and place.device == "cpu":
         dtype, dtype_reason = products.faster_dtype()
         place = sources.place(device, dtype)
-    loaded = sources.load(target, place, report)
+    shared_target = beside.loaded if beside is not None else None
+    reused = shared_target is not None and shared_target.is_from(target, place)
+    loaded = shared_target if shared_target is not None and reused else sources.load(target, place, report)
     width = loaded.vocab_size
     known = loaded.known_ids()
     target_model = TransformersModel(loaded.model, loaded.name, width, known)
     require_suitable(target_model)
-    products.prepare(target_model)
+    if not reused:
+        products.prepare(target_model)
     name = target
     draft_model: TransformersModel | None = None
     report_on: Compatibility | None = None
@@ -156,6 +162,7 @@ def load_pair(
         products.prepare(draft_model)
     pair = LoadedPair(name, target_model, draft_model, loaded.tokenizer, loaded.fingerprint, report_on)
     pair.dtype_reason = dtype_reason
+    pair.loaded = loaded
     # Streamlit collects garbage after every rerun. The models' few hundred thousand objects live as long
     # as the process, and looking at them each time would cost a fifth of a second.
     gc.collect()

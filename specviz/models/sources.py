@@ -97,7 +97,7 @@ def load(source: str, where: Place, report: Report) -> Loaded:
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
 
-    folder = _folder(source, report)
+    folder = fetch(source, report)
     name = builtin.NAME if source == BUILT_IN else Path(source).name
     weights = sorted(folder.glob("*.safetensors"))
     if not weights:
@@ -124,7 +124,7 @@ def load(source: str, where: Place, report: Report) -> Loaded:
     return Loaded(source, name, where, model, tokenizer, identity)
 
 
-def _folder(source: str, report: Report) -> Path:
+def fetch(source: str, report: Report) -> Path:
     """The folder with a source's files, fetched if need be."""
     if source == BUILT_IN:
         return builtin.fetch(report)

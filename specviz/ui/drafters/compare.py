@@ -1,7 +1,6 @@
 """The same prompt and seed, run by each drafter in turn."""
 
 from dataclasses import replace
-from time import monotonic
 from typing import Any
 
 import streamlit as st
@@ -13,16 +12,16 @@ from specviz.models.errors import LoadError
 from specviz.reading.metrics import Metrics, metrics
 from specviz.recipe import LIMITS, Recipe, to_link
 from specviz.tokens import visible
-from specviz.ui.drafters import charts, work
+from specviz.ui.drafters import charts, models
 from specviz.ui.shell.palette import CONFIG
-from specviz.ui.state import keys, links, runner, runs
+from specviz.ui.state import jobs, keys, links, runs
 from specviz.ui.state.runs import Entry
+from specviz.ui.state.sizes import run_bytes
 
-NAME = "same"
 PLAIN = "none"  # plain decoding: rounds without a draft
 
 
-class Comparison:
+class Comparison(jobs.Job):
     """One run a drafter, one after another, with a run that drafts nothing for reference.
 
     Args:
@@ -30,7 +29,8 @@ class Comparison:
     """
 
     def __init__(self, recipe: Recipe) -> None:
-        self.recipe = recipe
+        super().__init__()
+        self.recipe, self.needs = recipe, (recipe,)
         # A round without drafts is plain decoding, whoever does not draft.
         self.recipes = {PLAIN: replace(recipe, drafter="ngram", k=0)}
         self.recipes |= {kind: replace(recipe, drafter=kind) for kind in links.DRAFTERS}
@@ -48,18 +48,30 @@ class Comparison:
         """The drafter at work."""
         return self.waiting[0]
 
-    def burst(self, pair: Any) -> None:
+    @property
+    def bytes(self) -> int:
+        return sum(run_bytes(entry.run) for entry in self.entries.values())
+
+    @property
+    def share(self) -> float:
+        written = self.entries[self.now].trace.output_ids if self.now in self.entries else ()
+        finished = len(self.recipes) - len(self.waiting)
+        return min(1.0, (finished + len(written) / self.recipe.max_tokens) / len(self.recipes))
+
+    def turn(self, pair: Any) -> None:
+        """One round of the drafter at work."""
         if not self._warm:  # the first pass after loading is slow, and would be charged to the first run
             self.recipes[PLAIN].start(pair).step()
             self._warm = True
         kind = self.now
         try:
             if kind not in self.entries:
-                self.entries[kind] = runner.begin(self.recipes[kind], pair)
+                recipe = self.recipes[kind]
+                run = recipe.start(pair)
+                title = runs.title(recipe)
+                self.entries[kind] = Entry(runs.new_name(), title, "live", run.trace(), recipe, run)
             entry = self.entries[kind]
-            until = monotonic() + runner.BURST_SECONDS
-            while entry.run.finish is None and monotonic() < until:
-                entry.run.step()
+            entry.run.step()
             finished = entry.run.finish is not None
             entry.trace = entry.run.trace()
         except (LoadError, RunError, ValueError) as error:  # this drafter's trouble; the rest still run
@@ -71,7 +83,7 @@ class Comparison:
             if kind in self.entries:
                 entry = self.entries[kind]
                 entry.run = None  # its caches are megabytes
-                runs.keep(entry)
+                runs.keep(entry, self.owner)
 
 
 def section() -> None:
@@ -82,10 +94,11 @@ def section() -> None:
     )
     recipe = _controls()
     usable = bool(recipe.prompt)
-    if work.button(NAME, "Run all", disabled=not usable):
-        st.session_state[keys.COMPARISON] = Comparison(recipe)
-    work.trouble(NAME)
-    job = current()
+    job, busy = current(), models.going(models.ALONG)
+    if jobs.button(keys.SAME_TOGGLE, "Run all", job, disabled=not usable or busy, type="primary"):
+        jobs.start(jobs.keep(models.SAME, Comparison(recipe)))
+        st.rerun()
+    jobs.progress(job, "The comparison broke off.", bar=False)
     if job is None:
         st.info(
             f"**Run all** writes {recipe.max_tokens} tokens six times: about a minute on two laptop cores, "
@@ -93,30 +106,32 @@ def section() -> None:
             icon=":material/speed:",
         )
         return
-    if work.going(NAME) and not job.done:
-        written = job.entries[job.now].trace.output_ids if job.now in job.entries else ()
-        finished = len(job.recipes) - len(job.waiting)
-        share = (finished + len(written) / job.recipe.max_tokens) / len(job.recipes)
+    with job.lock:
+        waiting, share = list(job.waiting), job.share if job.waiting else 1.0
+    if job.active and waiting:
+        shown = job.entries.get(waiting[0])
+        written = 0 if shown is None else len(shown.trace.output_ids)
+        number = len(job.recipes) - len(waiting) + 1
         st.progress(
-            min(1.0, share),
-            f"{name(job.now)}: {len(written)} of {job.recipe.max_tokens} tokens "
-            f"(run {finished + 1} of {len(job.recipes)})",
+            share,
+            f"{name(waiting[0])}: {written} of {job.recipe.max_tokens} tokens "
+            f"(run {number} of {len(job.recipes)})",
         )
-    elif not job.done:
-        st.caption("Stopped. Run all starts anew.")
-    if recipe != job.recipe and not work.going():
+    elif waiting:
+        st.caption("Stopped. Run all starts again from the first drafter.")
+    if recipe != job.recipe and not models.going():
         st.badge("settings changed: Run all again", color="yellow", icon=":material/edit:")
     _figures(job)
 
 
 def current() -> Comparison | None:
     """The comparison that is shown or made."""
-    return st.session_state.get(keys.COMPARISON)
+    return jobs.kept(models.SAME)
 
 
 def _controls() -> Recipe:
     st.session_state.setdefault(keys.SAME_PROMPT, traces.STORY)
-    going = work.going()
+    going = models.going()
     columns = st.columns([3, 0.8, 1.1, 0.9, 0.9])
     prompt = columns[0].text_area(
         "Prompt", key=keys.SAME_PROMPT, height=100, max_chars=recipes.LONGEST_PROMPT, disabled=going
@@ -132,7 +147,7 @@ def _controls() -> Recipe:
     temperature = number(2, "Temperature", keys.SAME_TEMPERATURE, 0.7, 0.0, 2.0, links.HELP["temperature"])
     seed = number(3, "Seed", keys.SAME_SEED, 0, 0, int(LIMITS["seed"][1]))
     tokens = number(4, "Tokens", keys.SAME_TOKENS, 48, 1, 256)
-    return replace(work.recipe(), prompt=prompt, k=k, temperature=temperature, seed=seed, max_tokens=tokens)
+    return replace(models.recipe(), prompt=prompt, k=k, temperature=temperature, seed=seed, max_tokens=tokens)
 
 
 def _figures(job: Comparison) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from specviz import traces
-from specviz.ui.drafters import work
+from specviz.ui.drafters import models
 from specviz.ui.state import keys, links
 
 
@@ -131,7 +131,7 @@ def _card(kind: Kind) -> None:
                 key=keys.of(keys.TRY_IT, kind.name, i),
                 on_click=_put,
                 args=(each,),
-                disabled=work.going(),
+                disabled=models.going(),
                 icon=":material/arrow_upward:",
             )
 

@@ -9,13 +9,13 @@ from specviz import traces
 from specviz.decoding.sampling import SamplingConfig
 from specviz.overlap import Measured, Measurement, Strip, formula_tokens, walk_tokens
 from specviz.reading.prose import Notation, count, number
+from specviz.recipe import Recipe
 from specviz.tokens import visible
 from specviz.ui.components.strips import strips
-from specviz.ui.drafters import charts, work
+from specviz.ui.drafters import charts, models
 from specviz.ui.shell.palette import CONFIG
-from specviz.ui.state import keys, links, runs
+from specviz.ui.state import jobs, keys, links, runs
 
-NAME = "strip"
 OWN = "own text"
 CONTEXT = 2  # tokens at the beginning of a text; Medusa's heads say nothing before the third
 SAMPLES = {
@@ -46,11 +46,12 @@ class Wish:
     temperature: float
 
 
-class Along:
+class Along(jobs.Job):
     """The measurement of one text."""
 
-    def __init__(self, wish: Wish) -> None:
-        self.wish = wish
+    def __init__(self, wish: Wish, recipe: Recipe) -> None:
+        super().__init__()
+        self.wish, self.needs = wish, (recipe,)
         self.work: Measurement | None = None
         self.measured: Measured | None = None
         self.texts: dict[int, str] = {}
@@ -61,7 +62,11 @@ class Along:
     def done(self) -> bool:
         return self.measured is not None and self.work is None
 
-    def burst(self, pair: Any) -> None:
+    @property
+    def share(self) -> float:
+        return len(self.measured.leading) / self.total if self.measured is not None and self.total else 0.0
+
+    def turn(self, pair: Any) -> None:
         if self.work is None:
             tokens = self.wish.tokens or pair.encode(self.wish.text, False)
             self.whole = len(tokens)
@@ -88,10 +93,12 @@ def section() -> None:
         "probability that the drafter's token would be accepted there."
     )
     wish = _choose()
-    if work.button(NAME, "Measure", disabled=wish is None) and wish is not None:
-        st.session_state[keys.ALONG] = Along(wish)
-    work.trouble(NAME)
-    job = current()
+    job, busy = current(), models.going(models.SAME)
+    pressed = jobs.button(keys.STRIP_TOGGLE, "Measure", job, disabled=wish is None or busy, type="primary")
+    if pressed and wish is not None:
+        jobs.start(jobs.keep(models.ALONG, Along(wish, models.recipe())))
+        st.rerun()
+    jobs.progress(job, "The measurement broke off.", bar=job is not None and job.measured is None)
     if job is None or job.measured is None:
         _nothing_yet(job)
         return
@@ -101,7 +108,7 @@ def section() -> None:
 
 def current() -> Along | None:
     """The measurement that is shown or made."""
-    return st.session_state.get(keys.ALONG)
+    return jobs.kept(models.ALONG)
 
 
 def _choose() -> Wish | None:
@@ -119,7 +126,7 @@ def _choose() -> Wish | None:
             format_func=lambda name: titles.get(name, name[:1].upper() + name[1:]),
             key=keys.STRIP_SOURCE,
             on_change=_source_changed,
-            disabled=work.going(),
+            disabled=models.going(),
         )
         temperature = st.number_input(
             "Temperature of p and q",
@@ -129,7 +136,7 @@ def _choose() -> Wish | None:
             step=0.1,
             format="%.2f",
             key=keys.STRIP_TEMPERATURE,
-            disabled=work.going(),
+            disabled=models.going(),
             help="At 0 both are one-hot: β is 1 where the first choices agree, else 0.",
         )
     with left:
@@ -140,7 +147,7 @@ def _choose() -> Wish | None:
                 height=140,
                 max_chars=4000,
                 on_change=_text_changed,
-                disabled=work.going(),
+                disabled=models.going(),
             )
             return Wish(text, (), CONTEXT, temperature) if text.strip() else None
         entry = runs.entry_by_name(source)
@@ -165,7 +172,7 @@ def _text_changed() -> None:
 
 
 def _nothing_yet(job: Along | None) -> None:
-    if work.going(NAME):
+    if models.going(models.ALONG):
         st.skeleton(height=180)
         return
     if job is None:
@@ -182,14 +189,14 @@ def _progress(job: Along, wish: Wish | None) -> None:
     measured = job.measured
     assert measured is not None
     done = len(measured.leading)
-    if work.going(NAME):
+    if models.going(models.ALONG):
         st.progress(done / job.total, f"{done} of {job.total} positions")
     elif not job.done:
         st.caption(f"Stopped after {done} of {job.total} positions: the figures are those of these.")
     read = job.total + job.wish.first
     if job.whole > read:
         st.caption(f"The text has {job.whole:,} tokens; the first {read} are looked at.")
-    if wish is not None and wish != job.wish and not work.going():
+    if wish is not None and wish != job.wish and not models.going():
         st.badge("text or temperature changed: Measure again", color="yellow", icon=":material/edit:")
 
 

@@ -1,8 +1,6 @@
 """Check 5: what the caches hold after every round, against uncached passes. The second surface."""
 
 from dataclasses import replace
-from threading import Lock
-from time import monotonic
 from typing import Any
 
 import streamlit as st
@@ -11,16 +9,18 @@ from specviz.decoding.run import DecodingRun
 from specviz.exactness.cache_check import CacheCheck, check_caches
 from specviz.reading.prose import count
 from specviz.recipe import EXACT, Recipe
-from specviz.ui.exactness import badges, chosen_fault, work
+from specviz.ui.exactness import badges, chosen_fault
 from specviz.ui.exactness import lines as charts
 from specviz.ui.exactness.continuations import ENGINES
 from specviz.ui.exactness.memory import remember
 from specviz.ui.shell.palette import CONFIG
-from specviz.ui.state import keys, pairs
+from specviz.ui.state import jobs, keys
+from specviz.ui.state.owner import owner
 from specviz.ui.state.runs import Entry
+from specviz.ui.state.sizes import run_bytes
 
 
-class Auditing:
+class Auditing(jobs.Job):
     """A run made again, its caches compared after every round.
 
     Attributes:
@@ -28,10 +28,10 @@ class Auditing:
     """
 
     def __init__(self, key: tuple, recipe: Recipe, prompt: tuple[int, ...]) -> None:
-        self.key = key
+        super().__init__()
+        self.key, self.needs = key, (recipe,)
         self.recipe, self.prompt = recipe, prompt
-        self.lock = Lock()
-        self.place: Any = None  # where loading shows its progress
+        self.pair: Any = None
         self.checks: list[CacheCheck] = []
         self._run: DecodingRun | None = None
 
@@ -55,17 +55,15 @@ class Auditing:
         drafted = sum(round.k for round in rounds)
         return sum(round.accepted for round in rounds) / drafted if drafted else None
 
-    def burst(self, until: float) -> None:
+    @property
+    def bytes(self) -> int:
+        return run_bytes(self._run) + 1000 * len(self.checks)
+
+    def turn(self, pair: Any) -> None:
         if self._run is None:
-            pair = pairs.obtain(self.recipe, self.place)
-            self._run = self.recipe.start(pair, prompt=list(self.prompt))
-            return
-        while not self.done:
-            with pairs.shelf().stepping:
-                self._run.step()
-                self.checks += check_caches(self._run)
-            if monotonic() > until:
-                break
+            self.pair, self._run = pair, self.recipe.start(pair, prompt=list(self.prompt))
+        self._run.step()
+        self.checks += check_caches(self._run)
 
     def of(self, role: str) -> list[CacheCheck]:
         return [check for check in self.checks if check.role == role]
@@ -77,20 +75,19 @@ def auditing(entry: Entry) -> Auditing | None:
         return None
     rule = chosen_fault.fault().name if st.session_state.get(keys.CACHES) == ENGINES[1] else EXACT
     key = entry.name, rule
-    job = st.session_state.get(keys.AUDITING)
-    if job is None or job.key != key:
-        job = Auditing(key, replace(entry.recipe, rule=rule), entry.trace.prompt_ids)
-        st.session_state[keys.AUDITING] = job
-    return job
+    name = keys.of(keys.AUDITING, *key)
+    recipe = replace(entry.recipe, rule=rule)
+    return jobs.kept(name) or jobs.keep(name, Auditing(key, recipe, entry.trace.prompt_ids))
 
 
 def results(entry: Entry) -> dict[str, tuple[int | None, int]]:
     """By rule, the first round with a wrong cache, and the rounds that were made."""
-    return remember(("caches", entry.name), dict)
+    return remember((owner(), "caches", entry.name), dict)
 
 
 def card(entry: Entry) -> None:
-    going = work.going() == "caches"
+    before = auditing(entry)
+    going = before is not None and before.active
     with st.container(border=True, key=keys.CARD_CACHES):
         badges.title("5 · Caches")
         st.markdown(
@@ -111,9 +108,8 @@ def card(entry: Entry) -> None:
         )
         job = auditing(entry)
         assert job is not None
-        _controls(job, going)
-        job.place = st.container()
-        work.trouble("caches")
+        _controls(job)
+        jobs.progress(job, "This check broke off.", bar=False)
         if job.key[1] != EXACT:
             st.caption(f"With: {chosen_fault.fault().title}")
         if job.checks:
@@ -127,21 +123,19 @@ def card(entry: Entry) -> None:
         )
 
 
-def _controls(job: Auditing, going: bool) -> None:
+def _controls(job: Auditing) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        if going:
-            st.button("Stop", key=keys.CACHES_TOGGLE, on_click=work.stop, icon=":material/stop:")
+        if jobs.button(
+            keys.CACHES_TOGGLE,
+            "Continue" if job.rounds and not job.done else "Run",
+            job,
+            disabled=job.done,
+            help="Loads the pair if need be. Two uncached passes a round.",
+        ):
+            jobs.start(job)
+            st.rerun()
+        if job.active:
             st.progress(job.share, width=110)
-        else:
-            st.button(
-                "Continue" if job.rounds and not job.done else "Run",
-                key=keys.CACHES_TOGGLE,
-                on_click=work.start,
-                args=("caches",),
-                icon=":material/play_arrow:",
-                disabled=job.done,
-                help="Loads the pair if need be. Two uncached passes a round.",
-            )
         st.markdown(f"**{count(job.rounds, 'round')}**")
 
 

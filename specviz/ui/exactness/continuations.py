@@ -1,6 +1,5 @@
 """Check 4: whole continuations through drafter, caches, rule and cut, against the target's distribution."""
 
-from threading import Lock
 from time import monotonic
 from typing import Any
 
@@ -11,10 +10,11 @@ from specviz.exactness.continuations import EndToEnd, EndToEndCheck
 from specviz.reading.prose import count
 from specviz.recipe import EXACT, Recipe
 from specviz.tokens import visible
-from specviz.ui.exactness import badges, charts, chosen_fault, work
+from specviz.ui.exactness import badges, charts, chosen_fault
 from specviz.ui.exactness.memory import remember
 from specviz.ui.shell.palette import CONFIG
-from specviz.ui.state import keys, pairs
+from specviz.ui.state import device, jobs, keys
+from specviz.ui.state.owner import owner
 from specviz.ui.state.runs import Entry
 
 GOALS = ("500", "2,000", "10,000", "50,000")
@@ -22,20 +22,20 @@ LENGTHS = ("1", "2", "3", "4")
 ENGINES = ("exact engine", "with the fault")
 # Many at once share passes; a stop waits for the end of the passes.
 SMALLEST, LARGEST = 32, 256
-PATIENCE = 1.0  # seconds that a stop may wait
+PATIENCE = 0.4  # seconds that a turn may take, for the sake of others
 RERUN = 256  # of so many continuations one is made again without look-ups
 
 
-class Continuations:
+class Continuations(jobs.Job):
     """The continuations of one engine, and the check of them."""
 
     def __init__(self, key: tuple, recipe: Recipe, trace: Any, length: int, fault: Fault | None) -> None:
-        self.key = key
+        super().__init__()
+        self.key, self.needs = key, (recipe,)
         self.recipe, self.trace, self.length, self.fault = recipe, trace, length, fault
-        self.lock = Lock()
         self.goal = 0
         self.work: EndToEnd | None = None
-        self.place: Any = None  # where loading shows its progress
+        self.pair: Any = None
         self._chunk = SMALLEST
         self._check: tuple[int, EndToEndCheck] | None = None
 
@@ -47,9 +47,17 @@ class Continuations:
     def done(self) -> bool:
         return self.total >= self.goal
 
-    def burst(self, until: float) -> None:
+    @property
+    def share(self) -> float:
+        return self.total / max(1, self.goal)
+
+    @property
+    def bytes(self) -> int:
+        return 0 if self.work is None else self.work.bytes
+
+    def turn(self, pair: Any) -> None:
         if self.work is None:
-            pair = pairs.obtain(self.recipe, self.place)
+            self.pair = pair
             self.work = EndToEnd(
                 pair,
                 self.trace.prompt_ids,
@@ -61,24 +69,22 @@ class Continuations:
                 length=self.length,
             )
             return
-        while not self.done:
-            started = monotonic()
-            with pairs.shelf().stepping:
-                before = self.total
-                self.work.advance(min(self._chunk, self.goal - before))
-                self.work.recheck(self.total // RERUN - before // RERUN)
-            if monotonic() - started < PATIENCE / 2:
-                self._chunk = min(LARGEST, self._chunk * 2)
-            if monotonic() > until:
-                break
+        started, before = monotonic(), self.total
+        self.work.advance(min(self._chunk, self.goal - before))
+        self.work.recheck(self.total // RERUN - before // RERUN)
+        took = monotonic() - started
+        if took < PATIENCE / 2:
+            self._chunk = min(LARGEST, self._chunk * 2)
+        elif took > PATIENCE:
+            self._chunk = max(SMALLEST, self._chunk // 2)
 
     def check(self) -> EndToEndCheck | None:
         """What they say so far; None before the first."""
         if self.work is None or not self.total:
             return None
         if self._check is None or self._check[0] != self.total:
-            with self.lock, pairs.shelf().stepping:
-                self._check = self.total, self.work.check(shown=6)
+            work = self.work
+            self._check = self.total, device.do(lambda: work.check(shown=6), owner())
         return self._check[1]
 
     def show(self, tokens: tuple[int, ...]) -> str:
@@ -97,11 +103,8 @@ def wanted(entry: Entry) -> Continuations | None:
         chosen_fault.fault() if st.session_state.get(keys.WHOLE_ENGINE, ENGINES[0]) == ENGINES[1] else None
     )
     key = entry.name, length, fault and fault.name
-    job = st.session_state.get(keys.WHOLE)
-    # The look-ups of one job may fill a gigabyte: the one before goes, its result stays.
-    if job is None or job.key != key:
-        job = st.session_state[keys.WHOLE] = Continuations(key, entry.recipe, entry.trace, length, fault)
-    return job
+    name = keys.of(keys.WHOLE, *key)
+    return jobs.kept(name) or jobs.keep(name, Continuations(key, entry.recipe, entry.trace, length, fault))
 
 
 def card(entry: Entry) -> None:
@@ -116,7 +119,8 @@ def card(entry: Entry) -> None:
             st.caption("It is not known how to load the pair that made this run.")
             return
         fault = chosen_fault.fault()
-        going = work.going() == "whole"
+        before = wanted(entry)
+        going = before is not None and before.active
         with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
             st.selectbox(
                 "Continuations",
@@ -149,8 +153,7 @@ def card(entry: Entry) -> None:
         job = wanted(entry)
         assert job is not None
         _controls(job, going)
-        job.place = st.container()
-        work.trouble("whole")
+        jobs.progress(job, "This check broke off.", bar=False)
         if job.fault is not None:
             st.caption(f"With: {fault.title}")
         if not going and job.total:
@@ -163,32 +166,25 @@ def card(entry: Entry) -> None:
 
 def results(entry: Entry) -> dict[str, EndToEndCheck]:
     """The last check of each engine, by the name of its rule."""
-    return remember(("whole", entry.name), dict)
+    return remember((owner(), "whole", entry.name), dict)
 
 
 def _controls(job: Continuations, going: bool) -> None:
     goal = int(st.session_state[keys.TEXTS].replace(",", ""))
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        if going:
-            st.button("Stop", key=keys.WHOLE_TOGGLE, on_click=work.stop, icon=":material/stop:")
-        else:
-            st.button(
-                "Continue" if 0 < job.total < goal else "Run",
-                key=keys.WHOLE_TOGGLE,
-                on_click=_start,
-                args=(job, goal),
-                icon=":material/play_arrow:",
-                disabled=job.total >= goal,
-                help="Loads the pair if need be. Passes over texts seen before are looked up.",
-            )
+        if jobs.button(
+            keys.WHOLE_TOGGLE,
+            "Continue" if 0 < job.total < goal else "Run",
+            job,
+            disabled=job.total >= goal,
+            help="Loads the pair if need be. Passes over texts seen before are looked up.",
+        ):
+            job.goal = goal
+            jobs.start(job)
+            st.rerun()
         st.markdown(f"**{job.total:,}** of {goal:,}")
         if going:
-            st.progress(min(1.0, job.total / max(1, job.goal)), width=110)
-
-
-def _start(job: Continuations, goal: int) -> None:
-    job.goal = goal
-    work.start("whole")
+            st.progress(min(1.0, job.share), width=110)
 
 
 def _result(check: EndToEndCheck, job: Continuations) -> None:

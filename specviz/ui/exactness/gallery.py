@@ -1,8 +1,6 @@
 """The fault gallery: the list with distances and catches, and the chosen fault explained."""
 
 from dataclasses import replace
-from threading import Lock
-from time import monotonic
 
 import streamlit as st
 
@@ -12,13 +10,14 @@ from specviz.exactness.sampling import draws_until_caught
 from specviz.reading.prose import count, number
 from specviz.recipe import to_link
 from specviz.speed.formulas import expected_tokens
-from specviz.ui.exactness import badges, caches, charts, chosen_fault, continuations, sampling, work
+from specviz.ui.exactness import badges, caches, charts, chosen_fault, continuations, sampling
 from specviz.ui.exactness.arithmetic import sums
 from specviz.ui.exactness.memory import remember
 from specviz.ui.exactness.place import Place
 from specviz.ui.shell.markup import code
 from specviz.ui.shell.palette import CONFIG
-from specviz.ui.state import keys
+from specviz.ui.state import jobs, keys
+from specviz.ui.state.owner import owner
 
 MOST = 1_000_000
 GROUPS: dict[Kind, tuple[str, badges.Verdict]] = {
@@ -30,7 +29,7 @@ GROUPS: dict[Kind, tuple[str, badges.Verdict]] = {
 SLIDERS = {"lenience": ("Lenience", 0.05, 1.0), "top-p-set": ("Mass of the set", 0.05, 1.0)}
 
 
-class Measuring:
+class Measuring(jobs.Job):
     """How many draws it takes to catch each fault at a place.
 
     Attributes:
@@ -39,9 +38,9 @@ class Measuring:
     """
 
     def __init__(self, place: Place) -> None:
+        super().__init__()
         self.place = place
-        self.lock = Lock()
-        self.found: dict[str, int | None] = remember((place.key, "caught"), dict)
+        self.found: dict[str, int | None] = remember((owner(), place.key, "caught"), dict)
         self.all = [f for f in FAULTS.values() if changes(place, f)]
         self.waiting = [f for f in self.all if f.name not in self.found]
 
@@ -49,21 +48,25 @@ class Measuring:
     def done(self) -> bool:
         return not self.waiting
 
-    def burst(self, until: float) -> None:
-        while self.waiting:
-            fault = self.waiting[0]
-            self.found[fault.name], _ = draws_until_caught(self.place.spot, fault, MOST)
-            self.waiting.pop(0)
-            if monotonic() > until:
-                break
+    @property
+    def share(self) -> float:
+        return 1.0 - len(self.waiting) / max(1, len(self.all))
+
+    @property
+    def bytes(self) -> int:
+        return 4 * self.place.spot.p.nbytes
+
+    def turn(self) -> None:
+        """One fault."""
+        fault = self.waiting[0]
+        self.found[fault.name], _ = draws_until_caught(self.place.spot, fault, MOST)
+        self.waiting.pop(0)
 
 
 def measuring(place: Place) -> Measuring:
-    """The job at this place. Only one is kept, as it holds whole distributions."""
-    job = st.session_state.get(keys.MEASURING)
-    if job is None or job.place.key != place.key:
-        job = st.session_state[keys.MEASURING] = Measuring(place)
-    return job
+    """The job at this place."""
+    name = keys.of(keys.MEASURING, *place.key)
+    return jobs.kept(name) or jobs.keep(name, Measuring(place))
 
 
 def changes(place: Place, fault: Fault) -> bool:
@@ -144,22 +147,22 @@ def _catch(place: Place, fault: Fault, job: Measuring) -> str:
 
 def _measure_button(job: Measuring) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        if work.going() == "gallery":
-            st.button("Stop", key=keys.GALLERY_TOGGLE, on_click=work.stop, icon=":material/stop:")
-            st.progress(1.0 - len(job.waiting) / max(1, len(job.all)), width=120)
-        elif job.waiting:
-            st.button(
+        if job.active or job.waiting:
+            if jobs.button(
+                keys.GALLERY_TOGGLE,
                 "Measure after how many draws each is caught",
-                key=keys.GALLERY_TOGGLE,
-                on_click=work.start,
-                args=("gallery",),
+                job,
                 icon=":material/speed:",
                 help="Draws with each fault at this position, twice as many each time, until check 2 raises "
                 "the alarm; a million at most.",
-            )
+            ):
+                jobs.start(job)
+                st.rerun()
+            if job.active:
+                st.progress(job.share, width=120)
         elif job.all:
             st.caption(f"Measured at this position: {count(len(job.all), 'fault')}, a million draws at most.")
-        work.trouble("gallery")
+        jobs.progress(job, "The measurement broke off.", bar=False)
 
 
 def _explain(place: Place, fault: Fault, job: Measuring) -> None:

@@ -15,7 +15,8 @@ from specviz.reading.prose import GLYPHS
 from specviz.tokens import visible
 from specviz.ui.exactness.memory import remember
 from specviz.ui.shell.markup import code
-from specviz.ui.state import keys, links, pairs, runs
+from specviz.ui.state import device, keys, links, pairs, runs
+from specviz.ui.state.owner import owner
 from specviz.ui.state.runs import Entry
 
 SHOWN = 8
@@ -214,15 +215,10 @@ def _full_spot(entry: Entry, at: tuple[int, int], place: Any) -> Spot | None:
         return None
 
     def spots() -> tuple[Spot, ...]:
-        with place, st.spinner("Computing the rows again …"), pairs.shelf().stepping:
-            return recompute(pair, entry.trace, at[0]).spots
+        with place, st.spinner("Computing the rows again …"):
+            return device.do(lambda: recompute(pair, entry.trace, at[0]).spots, owner())
 
-    # A round's rows are megabytes: only the last one stays.
-    name = entry.name, at[0]
-    kept = st.session_state.get(keys.EXACT_ROWS)
-    if kept is None or kept[0] != name:
-        kept = st.session_state[keys.EXACT_ROWS] = name, spots()
-    return kept[1][at[1] - 1]
+    return remember(("rows", entry.name, pair.info, at[0]), spots)[at[1] - 1]
 
 
 def text(place: Place) -> None:

@@ -1,8 +1,5 @@
 """Check 2: the rule applied up to ten million times, beside a faulty one that must be caught."""
 
-from threading import Lock
-from time import monotonic
-
 import streamlit as st
 
 from specviz.decoding.faults import Fault
@@ -10,11 +7,11 @@ from specviz.exactness.arithmetic import TOLERANCE
 from specviz.exactness.sampling import SamplingCheck, SamplingTest
 from specviz.exactness.sequential import THRESHOLD, draws_needed
 from specviz.reading.prose import number
-from specviz.ui.exactness import badges, charts, chosen_fault, work
+from specviz.ui.exactness import badges, charts, chosen_fault
 from specviz.ui.exactness.arithmetic import sums
 from specviz.ui.exactness.place import Place, memo
 from specviz.ui.shell.palette import CONFIG
-from specviz.ui.state import keys
+from specviz.ui.state import jobs, keys
 
 GOALS = ("1,000", "10,000", "100,000", "1,000,000", "10,000,000")
 BIASES = ("0.1", "0.03", "0.01", "0.003", "0.001")
@@ -23,7 +20,7 @@ CHUNK = 1 << 17
 SAYS = {"agrees": badges.AGREES, "contradicts": badges.DISAGREES, "too few": badges.TOO_FEW}
 
 
-class Drawing:
+class Drawing(jobs.Job):
     """The draws of the exact rule and of the fault beside it; both are always equally many.
 
     Attributes:
@@ -33,9 +30,10 @@ class Drawing:
     """
 
     def __init__(self, place: Place, fault: Fault | None, seed: int) -> None:
+        super().__init__()
         self.key = place.key, fault and fault.name, seed
         self.columns = place.columns
-        self.lock = Lock()
+        self._bytes = 64 * place.spot.p.nbytes  # guide tables, counts and distributions of both
         self.goal = FIRST
         self.exact = SamplingTest(place.spot, None, seed)
         self.control = None if fault is None else SamplingTest(place.spot, fault, seed)
@@ -51,13 +49,17 @@ class Drawing:
     def done(self) -> bool:
         return self.total >= self.goal
 
-    def burst(self, until: float) -> None:
+    @property
+    def share(self) -> float:
+        return self.total / self.goal
+
+    @property
+    def bytes(self) -> int:
+        return self._bytes
+
+    def turn(self) -> None:
         """Up to twice as many draws, so that one sees the bars settle."""
-        stop_at = min(self.goal, self.total * 2)
-        while self.total < stop_at:
-            self._add(min(CHUNK, stop_at - self.total))
-            if monotonic() > until:
-                break
+        self._add(min(CHUNK, self.total, self.goal - self.total))
 
     def checks(self) -> tuple[SamplingCheck, SamplingCheck | None]:
         """What the draws so far say."""
@@ -79,12 +81,8 @@ def drawing(place: Place) -> Drawing:
     fault = chosen_fault.fault()
     control = fault if place.decides(fault) else None
     seed = st.session_state.get(keys.DRAW_SEED, 0)
-    job = st.session_state.get(keys.DRAWING)
-    if job is None or job.key != (place.key, control and control.name, seed):
-        goal = job.goal if job is not None and work.going() == "draws" else FIRST
-        job = st.session_state[keys.DRAWING] = Drawing(place, control, seed)
-        job.goal = max(goal, FIRST)
-    return job
+    name = keys.of(keys.DRAWING, *place.key, control and control.name, seed)
+    return jobs.kept(name) or jobs.keep(name, Drawing(place, control, seed))
 
 
 def needed(place: Place, fault: Fault) -> int | None:
@@ -105,7 +103,7 @@ def card(place: Place) -> None:
     with st.container(border=True, key=keys.CARD_SAMPLING):
         badges.title("2 · By sampling")
         _controls(job)
-        work.trouble("draws")
+        jobs.progress(job, "The draws broke off.", bar=False)
         left, right = st.columns(2, gap="medium")
         top = charts.scale(*(c.bars for c in (exact, control) if c is not None))
         with left:
@@ -135,7 +133,6 @@ def card(place: Place) -> None:
 
 
 def _controls(job: Drawing) -> None:
-    going = work.going() == "draws"
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         goal = st.selectbox(
             "Draws",
@@ -147,21 +144,18 @@ def _controls(job: Drawing) -> None:
             width=140,
         )
         left = int(goal.replace(",", "")) - job.total
-        if going:
-            st.button(
-                "Stop", key=keys.DRAW_TOGGLE, on_click=work.stop, icon=":material/stop:", type="primary"
-            )
-        else:
-            st.button(
-                "Continue" if job.total > FIRST and left > 0 else "Draw",
-                key=keys.DRAW_TOGGLE,
-                on_click=_start,
-                icon=":material/play_arrow:",
-                type="primary",
-                disabled=left <= 0,
-                help="Goes on until this many draws are made. Looking in between costs nothing: the test "
-                "holds however often you look.",
-            )
+        if jobs.button(
+            keys.DRAW_TOGGLE,
+            "Continue" if job.total > FIRST and left > 0 else "Draw",
+            job,
+            type="primary",
+            disabled=left <= 0,
+            help="Goes on until this many draws are made. Looking in between costs nothing: the test "
+            "holds however often you look.",
+        ):
+            job.goal = int(goal.replace(",", ""))
+            jobs.start(job)
+            st.rerun()
         st.button(
             "Start over",
             key=keys.DRAW_ANEW,
@@ -170,14 +164,8 @@ def _controls(job: Drawing) -> None:
             help="Other draws.",
         )
         st.markdown(f"**{job.total:,}** draws so far")
-        if going:
-            st.progress(min(1.0, job.total / job.goal), width=120)
-
-
-def _start() -> None:
-    job: Drawing = st.session_state[keys.DRAWING]
-    job.goal = int(st.session_state[keys.DRAWS].replace(",", ""))
-    work.start("draws")
+        if job.active:
+            st.progress(min(1.0, job.share), width=120)
 
 
 def _anew() -> None:

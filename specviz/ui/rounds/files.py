@@ -14,7 +14,7 @@ from specviz.reading import export
 from specviz.reading.html_export import round_html, run_html
 from specviz.recipe import BUILT_IN, CONTROLS, EXACT, Recipe, clamp
 from specviz.tokens import visible
-from specviz.ui.state import keys, runs
+from specviz.ui.state import address, keys, runs
 from specviz.ui.state.runs import Entry
 
 # Names of pairs in traces, and the draft that makes them.
@@ -22,7 +22,7 @@ PAIRS = {BUILT_IN: "", f"{BUILT_IN} + {BUILT_IN}": BUILT_IN}
 
 
 def panel(entry: Entry) -> None:
-    if "files" in runs.hidden():
+    if "files" in address.hidden():
         return
     with st.expander(
         "Save and open", icon=":material/folder_open:", key=keys.FILES_OPEN, on_change="rerun"
@@ -61,7 +61,7 @@ def panel(entry: Entry) -> None:
 
 def save_round(entry: Entry, number: int) -> None:
     """A button that saves one round as a page."""
-    if "files" not in runs.hidden():
+    if "files" not in address.hidden():
         _save(
             f"Page of round {number}",
             lambda: round_html(entry.trace, number, visible).encode(),

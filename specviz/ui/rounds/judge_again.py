@@ -9,11 +9,11 @@ from specviz.decoding.verify import VerifyError, verify_block
 from specviz.reading.rejudge import NotRecorded, rejudge_trace
 from specviz.recipe import EXACT
 from specviz.tokens import visible
-from specviz.ui.state import keys, runs
+from specviz.ui.state import address, keys
 
 
 def panel(trace: Trace) -> None:
-    if "judge" in runs.hidden() or not trace.rounds:
+    if "judge" in address.hidden() or not trace.rounds:
         return
     st.session_state.setdefault(keys.JUDGE_OPEN, "judge" in st.query_params)
     with st.expander(

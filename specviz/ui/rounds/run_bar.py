@@ -1,92 +1,54 @@
-"""Parts of the Rounds page around timeline and inspector."""
+"""The bar of the Rounds page: run, step, stop; what ran, and its figures."""
 
 from urllib.parse import urlencode
 
 import streamlit as st
 
-from specviz import traces
 from specviz.decoding.faults import FAULTS
 from specviz.decoding.trace import ModelInfo, Trace
 from specviz.reading.metrics import metrics
 from specviz.recipe import EXACT, Recipe, to_link
-from specviz.ui.state import keys, links, runner, runs
+from specviz.ui.rounds.gallery import open_run
+from specviz.ui.state import jobs, keys, links, runs
 from specviz.ui.state.runs import Entry
 
 SOURCES = {"recorded": "recorded run", "live": "live run", "file": "opened from a file"}
 
 
-def gallery(entry: Entry | None) -> None:
-    """What this page shows, the recorded runs, and the runs of this session."""
-    st.markdown(
-        "A small **draft** model guesses K tokens; the large **target** model checks them in one pass and "
-        "keeps each with a chance: the likelier it finds the token itself, the higher. What comes out is "
-        "distributed exactly as if the target had written alone."
-    )
-    if "gallery" in runs.hidden():
-        return
-    names = [r.name for r in traces.RECORDINGS]
-    own = runs.mine()
-    shown = entry.name if entry else None
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.session_state[keys.RECORDING] = shown if shown in names else None
-        st.pills(
-            "Recorded runs",
-            names,
-            format_func=lambda name: traces.recording(name).title,
-            key=keys.RECORDING,
-            on_change=_open_recording,
-            disabled=runner.going(),
-            wrap=True,
-        )
-        if own:
-            options = [e.name for e in own]
-            st.session_state[keys.MINE_CHOICE] = shown if shown in options else None
-            st.selectbox(
-                "Runs of this session",
-                options,
-                format_func=lambda name: next((e.title for e in own if e.name == name), name),
-                key=keys.MINE_CHOICE,
-                on_change=_open_mine,
-                placeholder=f"{len(own)} made here",
-                disabled=runner.going(),
-                width=320,
-            )
-    if shown in names:
-        st.caption(traces.recording(shown).moral)
+def obey(entry: Entry | None, recipe: Recipe) -> None:
+    """Do what was clicked, once: it needs the settings as they are now."""
+    wish = st.session_state.pop(keys.WISH, "")
+    if wish:
+        runs.go(entry, recipe, once=wish == "step")
+        st.rerun()
 
 
-def _open_recording() -> None:
-    name = st.session_state[keys.RECORDING]
-    if name:
-        _open(name, traces.recording(name).select)
+def _wish(what: str) -> None:
+    st.session_state[keys.WISH] = what
 
 
-def _open_mine() -> None:
-    _open(st.session_state[keys.MINE_CHOICE] or "")
+def _stop() -> None:
+    running = runs.job()
+    if running is not None:
+        jobs.stop(running)
 
 
-def _open(name: str, select: tuple[int, int] | None = None) -> None:
-    entry = runs.entry_by_name(name)
-    if entry is not None:
-        if entry.recipe is not None:
-            links.set_recipe(entry.recipe, **runs.address(entry, select))
-        runs.show(entry, select)
-
-
-def buttons(entry: Entry | None, recipe: Recipe):
-    """Run, Step, Stop; returns the container for progress and trouble."""
-    going = runner.going()
+def buttons(entry: Entry | None, recipe: Recipe) -> None:
+    """Run, Step, Stop, the link; where the run stands, or why it broke off."""
+    going, running = runs.going(), runs.job()
     cannot = bool(links.refused(recipe)) and not going
     with st.container(horizontal=True, vertical_alignment="center"):
-        again = runner.resumable(entry, recipe)
+        again = runs.resumable(entry, recipe)
         # One button in one place: what it does follows from what is going on.
         label, icon, act, text = (
-            ("Stop", "stop", runner.stop, "Stops after the round that is being made.")
+            ("Stop", "stop", _stop, "Stops after the round that is being made.")
             if going
-            else ("Resume", "play_arrow", runner.start, "Makes the remaining rounds.")
+            else ("Resume", "play_arrow", lambda: _wish("run"), "Makes the remaining rounds.")
             if again
-            else ("Run", "play_arrow", runner.start, "Starts a new run with these settings.")
+            else ("Run", "play_arrow", lambda: _wish("run"), "Starts a new run with these settings.")
         )
+        if running is not None and running.stopping:
+            label = "Stopping …"
         st.button(
             label,
             on_click=act,
@@ -98,20 +60,24 @@ def buttons(entry: Entry | None, recipe: Recipe):
         )
         st.button(
             "Step",
-            on_click=runner.step,
+            on_click=lambda: _wish("step"),
             key=keys.RUN_STEP,
             icon=":material/skip_next:",
             disabled=going or cannot,
             help="Makes one round.",
         )
         _link(entry, recipe)
-    place = st.container()
-    trouble = st.session_state.pop(keys.TROUBLE, "")
-    if trouble:
-        with place:
-            st.error("The run stopped.", icon=":material/error:")
-            st.text(trouble)
-    return place
+    with st.container():  # always there, so that what follows keeps its place on the page
+        what = "The run stopped." if entry is not None else "The run could not start."
+        jobs.progress(running, what, bar=entry is None)
+        if runs.gone():
+            st.info(
+                "This run is no longer here: the server needed its memory. Run makes it again, with the same "
+                "tokens.",
+                icon=":material/inventory_2:",
+            )
+        elif entry is not None and entry.dropped and not going:
+            st.caption(f"This run can be looked at but not resumed: its caches are gone, as {entry.dropped}.")
 
 
 def _link(entry: Entry | None, recipe: Recipe) -> None:
@@ -144,7 +110,7 @@ def headline(entry: Entry, recipe: Recipe) -> None:
     texts.append(SOURCES[entry.source] + (f", {entry.trace.created[:10]}" if entry.source != "live" else ""))
     with st.container(horizontal=True, vertical_alignment="center"):
         st.text(" · ".join(texts))
-        if entry.recipe is not None and recipe != entry.recipe and not runner.going():
+        if entry.recipe is not None and recipe != entry.recipe and not runs.going():
             st.badge("settings changed: Run starts a new run", color="yellow", icon=":material/edit:")
         if entry.trace.error:
             st.badge("stopped by an error", color="red", icon=":material/error:")
@@ -153,7 +119,7 @@ def headline(entry: Entry, recipe: Recipe) -> None:
         if runs.entry_by_name(name) is not None:
             st.button(
                 f"Branched at round {number}, position {position}: back to the run it left",
-                on_click=_open,
+                on_click=open_run,
                 args=(name, (number, position)),
                 icon=":material/undo:",
                 type="tertiary",
@@ -217,8 +183,12 @@ def _two(value: float | None) -> str:
 
 
 def nothing_yet() -> None:
-    if runner.going():
+    """What stands in the place of a run that is not there."""
+    if runs.going():
         st.skeleton(height=320)
+        return
+    running = runs.job()
+    if running is not None and running.failure is not None:
         return
     st.info(
         "These settings have not been run here yet. Press Run: the same recipe gives the same run on any "

@@ -1,22 +1,20 @@
 """Timeline and inspector side by side: what a click on a token redraws, and nothing else."""
 
-from dataclasses import replace
-
 import streamlit as st
 
-from specviz.tokens import visible
 from specviz.ui.components.timeline import timeline
 from specviz.ui.rounds import files
+from specviz.ui.rounds.branch import branching
 from specviz.ui.rounds.cache_audit import audit_button
 from specviz.ui.rounds.inspector import chosen_notation, inspector, tell_ahead
-from specviz.ui.state import keys, runner, runs
+from specviz.ui.state import address, keys, runs
 from specviz.ui.state.runs import Entry
 
 
 def stage(entry: Entry) -> None:
     """Timeline and inspector. A click on a token redraws these alone, and so that it is quick they hold
     little else. While a run goes on, which redraws the page all the time, they are drawn with it."""
-    if runner.going():
+    if runs.going():
         with st.container():  # a fragment has one; without it the timeline would be built anew
             _stage(entry)
     else:
@@ -30,7 +28,7 @@ def _stage(entry: Entry) -> None:
     with st.container(key=keys.STAGE):
         left, right = st.columns([1.75, 1], gap="medium")
     notation = chosen_notation()
-    known_ahead = not runs.covered() and not runner.going()
+    known_ahead = not address.covered() and not runs.going()
     run = f"{entry.name} {len(entry.trace.rounds)} {notation}" if known_ahead else ""
     with left:
         state = timeline(
@@ -38,8 +36,8 @@ def _stage(entry: Entry) -> None:
             selected=runs.selection(),
             key=keys.TIMELINE,
             on_select=runs.choose,
-            live=runner.going(),
-            covered=runs.covered(),
+            live=runs.going(),
+            covered=address.covered(),
             notation=notation,
             run=run,
         )
@@ -47,13 +45,13 @@ def _stage(entry: Entry) -> None:
     with right:
         if at is None:
             _no_selection()
-        elif runs.covered() and at[0] not in state.revealed:
+        elif address.covered() and at[0] not in state.revealed:
             _still_covered(at[0])
         else:
             inspector(entry.trace, *at, key=keys.INSPECTOR, run=run, entry=entry.name)
             buttons, below = st.container(horizontal=True), st.container()
             with buttons:
-                _branching(entry, at)
+                branching(entry, at)
                 audit_button(entry, below)
                 files.save_round(entry, at[0])
             if known_ahead:
@@ -82,39 +80,3 @@ def _still_covered(number: int) -> None:
     with st.container(border=True):
         st.markdown(f"##### Round {number} is covered")
         st.write("What do you expect? Decide first, then reveal the round in the timeline.")
-
-
-def _branching(entry: Entry, at: tuple[int, int]) -> None:
-    """Another token here, another K or seed, as a new run beside this one."""
-    if "branch" in runs.hidden() or entry.recipe is None or runner.going():
-        return
-    round = entry.trace.rounds[at[0] - 1]
-    row = round.positions[min(at[1] - 1, round.accepted)]
-    if st.session_state.pop(keys.BRANCHED, False):
-        st.session_state[keys.BRANCH_OPEN] = False
-    with st.popover(
-        "Branch from here", icon=":material/call_split:", key=keys.BRANCH_OPEN, on_change="rerun"
-    ) as opened:
-        if not opened.open:
-            return
-        st.caption("A new run from this place, beside the old one: with another token, K or seed.")
-        table = row.table
-        token = st.selectbox(
-            "Token here",
-            [None, *table.ids],
-            format_func=lambda i: (
-                "leave it to the new run"
-                if i is None
-                else f"{visible(entry.trace.tokens[i])}  p = {table.p[table.ids.index(i)]:.3g}"
-            ),
-            key=keys.BRANCH_TOKEN,
-        )
-        k = st.number_input("K", 0, 16, entry.recipe.k, key=keys.BRANCH_K)
-        seed = st.number_input(
-            "Seed", 0, 2**31 - 1, min(entry.recipe.seed + 1, 2**31 - 1), key=keys.BRANCH_SEED
-        )
-        if st.button("Start the branch", type="primary", icon=":material/call_split:"):
-            new = replace(entry.recipe, k=k, seed=seed)
-            st.session_state[keys.BRANCH] = runner.Branch(entry, at, token, new)
-            st.session_state[keys.BRANCHED] = True
-            st.rerun()

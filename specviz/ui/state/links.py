@@ -11,7 +11,7 @@ from specviz import recipe as recipes
 from specviz.recipe import CONTROLS, LIMITS, Recipe, Replaced, to_link
 from specviz.ui.shell.markup import code
 from specviz.ui.state import keys
-from specviz.ui.state.runs import hidden
+from specviz.ui.state.address import hidden
 
 DRAFTERS = {
     "model": "small model",
@@ -215,7 +215,7 @@ def _details(control: Callable, disabled: bool) -> dict[str, Any]:
         columns[1:4], ("stop", "target", "draft"), ("Stop text", "Target", "Draft"), strict=True
     ):
         with column:
-            values[name] = control(name, partial(_text, name, label, disabled))
+            values[name] = control(name, partial(text, name, label, disabled))
     with columns[4]:
         values["rule"] = control("rule", partial(_rule, disabled))
     with columns[5]:
@@ -238,7 +238,8 @@ def _rule(disabled: bool) -> str:
     return rule
 
 
-def _text(name: str, label: str, disabled: bool) -> str:
+def text(name: str, label: str, disabled: bool) -> str:
+    """A setting that is text."""
     default = getattr(recipes.DEFAULT, name)
     return st.text_input(label, default, key=name, help=HELP[name], disabled=disabled, max_chars=300)
 

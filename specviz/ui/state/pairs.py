@@ -1,60 +1,156 @@
-"""Loaded pairs, shared by all sessions of the server."""
+"""Loaded pairs, shared by all sessions of the server.
 
-from collections import OrderedDict
+A pair in use stays. Before a new one is loaded, pairs that nobody uses go, the one used longest ago first,
+until there is room; where there is none the new pair is refused with the numbers. Pairs of one target share
+its weights. Models are built on the device's own thread: transformers changes torch's default dtype
+meanwhile, which no pass may see.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable
 from threading import Lock
 from typing import Any
 
 import streamlit as st
 
-from specviz.models.progress import Progress
+from specviz.models.errors import LoadError
+from specviz.models.progress import Progress, Report
 from specviz.recipe import Recipe
+from specviz.settings import settings
+from specviz.ui.state import device, trouble
 
-# A pair is hundreds of megabytes: the one in use and the one before it stay.
-KEPT = 2
+Key = tuple[str, str]
 
 
 class PairShelf:
-    """Pairs by what they were loaded from. `stepping` is held for each round, so that sessions take turns."""
+    """Pairs by what they were loaded from, the most recently used last.
+
+    Attributes:
+        on_drop: told of a pair that goes, so that nothing that rests keeps it alive.
+    """
 
     def __init__(self) -> None:
-        self.loading = Lock()
-        self.stepping = Lock()
-        self.pairs: OrderedDict[tuple[str, str], Any] = OrderedDict()
+        self.pairs: OrderedDict[Key, Any] = OrderedDict()
+        self.on_drop: list[Callable[[Any], None]] = []
+        self._users: Counter[Key] = Counter()
+        self._lock = Lock()
+        self._loading = Lock()
 
     def get(self, recipe: Recipe) -> Any | None:
         """The pair if it is loaded."""
-        return self.pairs.get(_key(recipe))
+        with self._lock:
+            pair = self.pairs.get(_key(recipe))
+            if pair is not None:
+                self.pairs.move_to_end(_key(recipe))
+            return pair
 
-    def load(self, recipe: Recipe, report) -> Any:
-        from specviz.models.pair import LoadedPair, load_pair
+    def hold(self, recipe: Recipe) -> None:
+        """Keep a pair, loaded or about to be, until `release`."""
+        with self._lock:
+            self._users[_key(recipe)] += 1
+
+    def release(self, recipe: Recipe) -> None:
+        with self._lock:
+            self._users[_key(recipe)] -= 1
+
+    def load(self, recipe: Recipe, report: Report) -> Any:
+        """The pair of a recipe, loaded if need be. One is loaded at a time.
+
+        Args:
+            report: told of the progress; what it raises ends the loading.
+
+        Raises:
+            LoadError: if it cannot be had.
+        """
+        while not self._loading.acquire(timeout=0.3):
+            report(Progress("waiting until another pair is loaded", 0, 0))
+        self.hold(recipe)
+        try:
+            return self.get(recipe) or self._load(recipe, report)
+        finally:
+            self.release(recipe)
+            self._loading.release()
+
+    def _load(self, recipe: Recipe, report: Report) -> Any:
+        from specviz.models import sources
+        from specviz.models.pair import load_pair
 
         target, draft = key = _key(recipe)
-        with self.loading:
-            if key not in self.pairs:
-                if draft == target:
-                    base = self.pairs.get((target, "")) or load_pair(target, progress=report)
-                    name = f"{target} + {draft}"
-                    pair = LoadedPair(name, base.target, base.target, base.tokenizer, base.info.fingerprint)
-                else:
-                    pair = load_pair(target, draft or None, progress=report)
-                while len(self.pairs) >= KEPT:
-                    self.pairs.popitem(last=False)
-                self.pairs[key] = pair
-            self.pairs.move_to_end(key)
-            return self.pairs[key]
+        with self._lock:
+            beside = next((p for (t, _), p in reversed(self.pairs.items()) if t == target), None)
+        new = {draft} - {"", target} if beside is not None else {target, draft} - {""}
+        folders = [sources.fetch(source, report) for source in sorted(new)]
+        self._make_room(key, folders)
+        report(Progress("waiting for the device", 0, 0))
+        pair = device.do(lambda: load_pair(target, draft or None, progress=report, beside=beside))
+        with self._lock:
+            self.pairs[key] = pair
+        return pair
+
+    def _make_room(self, key: Key, folders: list) -> None:
+        """Let pairs go until the new one fits.
+
+        Raises:
+            LoadError: if it does not fit beside what is in use.
+        """
+        from specviz.models import memory, sources
+
+        place = sources.place(None, None)
+        need = sum(memory.needed(folder, place.dtype) for folder in folders)
+        limit = settings().kept_pairs * 2**20 or (memory.total(place.device) or 0) // 2
+        while True:
+            with self._lock:
+                held = memory.held(self.pairs.values())
+                idle = next((k for k in self.pairs if not self._users[k]), None)
+            left = memory.available(place.device)
+            if (not limit or held + need <= limit) and (left is None or need <= left):
+                return
+            if idle is None:
+                raise LoadError(
+                    f"{' + '.join(filter(None, key))} needs about {_gib(need)}, and there is no room: "
+                    f"{_gib(held)} are taken by pairs that runs are using"
+                    + (f", {_gib(left)} are left on {place.device}" if left is not None else "")
+                    + (f", and this server keeps at most {_gib(limit)} of models" if limit else "")
+                    + ". Wait until those runs have ended, or choose a smaller pair; whoever runs the server "
+                    "can raise SPECVIZ_KEPT_PAIRS"
+                )
+            self.drop(idle)
+
+    def drop(self, key: Key) -> None:
+        """Let a pair go, and see to it that its memory is free."""
+        with self._lock:
+            pair = self.pairs.pop(key, None)
+        if pair is None:
+            return
+        for tell in self.on_drop:
+            tell(pair)
+        del pair
+        trouble.free(frozen=True)
 
 
-def _key(recipe: Recipe) -> tuple[str, str]:
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB"
+
+
+def _key(recipe: Recipe) -> Key:
     return recipe.target, recipe.draft
 
 
-@st.cache_resource(show_spinner=False)
+_SHELF = PairShelf()
+
+
 def shelf() -> PairShelf:
-    return PairShelf()
+    """The server's pairs."""
+    return _SHELF
+
+
+def load(recipe: Recipe, report: Report) -> Any:
+    """The pair of a recipe; see `PairShelf.load`."""
+    return shelf().get(recipe) or shelf().load(recipe, report)
 
 
 def obtain(recipe: Recipe, place: Any) -> Any:
-    """The pair of a recipe; loading shows its progress in the container `place`.
+    """The pair of a recipe; loading shows its progress in the container `place`, and the script waits.
 
     Raises:
         LoadError: if it cannot be had.
@@ -62,15 +158,25 @@ def obtain(recipe: Recipe, place: Any) -> Any:
     known = shelf().get(recipe)
     if known is not None:
         return known
-    with place, st.status(f"Loading {recipe.target} …", expanded=True) as status:
-        bar = st.progress(0.0, "waiting for another session" if shelf().loading.locked() else "starting")
+    with place, st.status("Loading the models …", expanded=True) as status:
+        bar = st.progress(0.0)
+        stage = st.empty()
 
         def report(progress: Progress) -> None:
-            share = min(1.0, progress.done / progress.total) if progress.total else 0.0
-            done, total = progress.done / 2**20, progress.total / 2**20
-            bar.progress(share, progress.stage + (f" · {done:.0f} of {total:.0f} MiB" if total else ""))
+            bar.progress(share(progress))
+            stage.text(words(progress))
 
-        pair = shelf().load(recipe, report)
-        why = f" in {pair.target.dtype}; {pair.dtype_reason}" if pair.dtype_reason else ""
-        status.update(label=f"Loaded {pair.info.target.name}{why}", state="complete", expanded=False)
+        pair = load(recipe, report)
+        status.update(label="The models are loaded.", state="complete", expanded=False)
     return pair
+
+
+def share(progress: Progress) -> float:
+    """How much of a stage is done, between 0 and 1."""
+    return min(1.0, progress.done / progress.total) if progress.total else 0.0
+
+
+def words(progress: Progress) -> str:
+    """A stage in words, with sizes. It may name what a link asked for: show it as text."""
+    sizes = f" · {progress.done / 2**20:.0f} of {progress.total / 2**20:.0f} MiB" if progress.total else ""
+    return progress.stage + sizes
