@@ -129,6 +129,7 @@ def load_pair(
     place = sources.place(device, dtype)
     dtype_reason = ""
     if dtype is None and target == sources.BUILT_IN and place.device == "cpu":
+        report(Progress("measuring which number format is faster here", 0, 0))
         dtype, dtype_reason = products.faster_dtype()
         place = sources.place(device, dtype)
     shared_target = beside.loaded if beside is not None else None

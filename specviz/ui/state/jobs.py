@@ -24,6 +24,7 @@ that, `lost` says so. Nobody's absence is waited out: an owner without an open p
 """
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from threading import Condition, Lock
@@ -340,7 +341,7 @@ def follow(*jobs: Job | None) -> None:
 
     # The page is at rest meanwhile, so that every control answers at once, and a script that is cut short
     # is followed by the next look.
-    @st.fragment(run_every=pace())
+    @st.fragment(run_every=pace(known))
     def watch() -> None:
         if inline:
             inline.clear()
@@ -350,6 +351,8 @@ def follow(*jobs: Job | None) -> None:
     watch()
 
 
-def pace() -> float:
-    """Seconds between two looks of a page: longer the more jobs share the server."""
+def pace(known: Sequence[Job]) -> float:
+    """Seconds between two looks of a page at its jobs: longer the more of them share the server."""
+    if all(job.state == "loading" for job in known):
+        return 1.0  # importing torch wants the interpreter for itself
     return min(2.0, max(0.3, 0.1 * DEVICE.users()))

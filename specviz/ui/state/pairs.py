@@ -72,6 +72,7 @@ class PairShelf:
             self._loading.release()
 
     def _load(self, recipe: Recipe, report: Report) -> Any:
+        report(Progress("starting PyTorch", 0, 0))
         from specviz.models import sources
         from specviz.models.pair import load_pair
 
