@@ -41,7 +41,8 @@ class Recipe:
         seed, max_tokens, stop: the rest of `DecodingRun`'s arguments; `stop` is one string or "".
         target, draft: what to load; draft "" is the built-in target's own draft, or none; a draft equal
             to the target shares its weights.
-        rule: "exact", or the name of a fault that the run is made with.
+        rule: "exact" for the token rule, "block" for block verification, or the name of a fault that the
+            run is made with.
     """
 
     prompt: str = "The capital of France is"
@@ -86,10 +87,8 @@ class Recipe:
         Raises:
             ValueError: if the prompt or a setting does not fit the pair.
         """
-        from specviz.decoding.faults import get_fault
-        from specviz.decoding.run import DecodingRun
+        from specviz.decoding.faults import starter
 
-        begin = DecodingRun if self.rule == EXACT else get_fault(self.rule).start
         settings: dict[str, Any] = {
             "drafter": self.drafter,
             "k": self.k,
@@ -100,7 +99,7 @@ class Recipe:
             "seed": self.seed,
             "chat": self.chat,
         }
-        return begin(pair, more.pop("prompt", self.prompt), **settings | more)
+        return starter(self.rule)(pair, more.pop("prompt", self.prompt), **settings | more)
 
 
 def limits(name: str) -> tuple[float, float]:

@@ -8,9 +8,10 @@ from dataclasses import asdict
 from typing import Any
 
 from specviz.cli import options
-from specviz.decoding.faults import FAULTS, Fault, Spot, get_fault
-from specviz.decoding.run import DecodingRun
+from specviz.decoding.block import EXACT_RULES
+from specviz.decoding.faults import FAULTS, Fault, Spot, get_fault, starter
 from specviz.decoding.trace import Trace
+from specviz.decoding.verify import verify_block
 from specviz.exactness.arithmetic import arithmetic
 from specviz.exactness.cache_check import CacheCheck, check_caches
 from specviz.exactness.continuations import LONGEST, EndToEnd
@@ -41,7 +42,8 @@ def add_parser(subparsers) -> None:
         "--verifier",
         default=EXACT,
         metavar="NAME",
-        help=f"exact, or a fault: {', '.join(FAULTS)}; also lenience=X and top-p-set=X",
+        help=f"exact, block (block verification), or a fault: {', '.join(FAULTS)}; also lenience=X and "
+        "top-p-set=X",
     )
     parser.add_argument(
         "--control",
@@ -70,7 +72,8 @@ def add_parser(subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     recipe = options.recipe(args, rule=args.verifier)
-    fault = None if args.verifier == EXACT else get_fault(args.verifier)
+    verifier = EXACT_RULES.get(args.verifier)
+    fault = None if verifier else get_fault(args.verifier)
     control = get_fault(args.control)
     if not control.one_position:
         raise ValueError(f"{control.name} shows over several positions only and is no control for draws")
@@ -100,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
         greedy = greedy_checks(
             pair,
             args.prompt,
-            start=DecodingRun if fault is None else fault.start,
+            start=starter(args.verifier),
             drafter=recipe.drafter,
             sampling=recipe.sampling,
             draft_sampling=recipe.draft_sampling,
@@ -117,6 +120,7 @@ def run(args: argparse.Namespace) -> int:
             pair,
             args.prompt,
             fault=fault,
+            verifier=verifier or verify_block,
             drafter=recipe.drafter,
             k=recipe.k,
             sampling=recipe.sampling,

@@ -18,13 +18,19 @@ def add_parser(subparsers) -> None:
     parser = subparsers.add_parser("trace", help="run a prompt and log every round")
     options.add_run_options(parser)
     options.add_pair_options(parser)
+    parser.add_argument(
+        "--rule",
+        default="exact",
+        metavar="NAME",
+        help="exact: token by token; block: block verification; or a fault of the gallery (default: exact)",
+    )
     parser.add_argument("--out", type=Path, help="save the trace (.json or .json.gz)")
     parser.add_argument("--json", action="store_true", help="print a summary as JSON instead of the log")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    recipe = options.recipe(args)
+    recipe = options.recipe(args, rule=args.rule)
     if args.out:
         options.require_writable(args.out)
     pair = options.load(args)
@@ -59,6 +65,9 @@ def _head(trace: Trace) -> str:
     lines.append(
         f"drafter {trace.drafter} · K = {trace.k} · T = {trace.sampling.temperature} · seed {trace.seed}"
     )
+    rules = {round.verifier for round in trace.rounds} - {"exact"}
+    if rules:
+        lines[-1] += f" · rule {', '.join(sorted(rules))}"
     lines.append(f"prompt {_tokens(trace, trace.prompt_ids)}")
     return "\n".join(lines)
 
@@ -75,8 +84,8 @@ def _round_line(round: Round, trace: Trace, colour: bool) -> str:
     cells = []
     for row in round.positions[:-1]:
         detail = ""
-        if row.state in ("accepted", "rejected") and row.accept_probability is not None:
-            detail = f" {row.accept_probability:.2f}"
+        if row.state in ("accepted", "rejected") and row.threshold is not None:
+            detail = f" {row.threshold:.2f}"
             detail += f" u {row.u:.2f}" if row.u is not None else ""
         cells.append(
             _cell(row.state, _tokens(trace, (row.token,)) if row.token is not None else "", detail, colour)

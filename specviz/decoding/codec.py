@@ -24,7 +24,8 @@ __all__ = ["TraceError", "dumps", "load", "loads", "save"]
 FORMAT = "specviz-trace"
 # A reader takes any minor version of its own major one, and ignores fields that it does not know.
 # 1.1 has the log-probabilities of the committed tokens, and the time that recording took.
-VERSION = (1, 1)
+# 1.2 has what block verification compares its uniforms with.
+VERSION = (1, 2)
 MAX_BYTES = 128 * 2**20  # of JSON, after decompression
 # Of JSON to its compressed form; real traces have 2 to 30. Reading a file takes at most MAX_RATIO * MEMORY
 # times its size and BASE, an uncompressed one MEMORY times and BASE (bytes on top of the interpreter's).

@@ -7,6 +7,7 @@ tokens, drawn tokens are in their tables, and every token has its text.
 from dataclasses import fields
 from math import isclose, log
 
+from specviz.decoding.block import BLOCK
 from specviz.decoding.record import state_of
 from specviz.decoding.trace import CacheStep, Position, Round, Table, Trace
 
@@ -62,6 +63,10 @@ def _check_round(trace: Trace, round: Round, where: str) -> None:
             f"should be {state_of(row, round.k, round.accepted)}, its place in the round",
         )
         _check_position(trace, position, row == round.k, place)
+        weighed = round.verifier == BLOCK and row < round.k
+        for name in ("prefix_weight", "prefix_passes"):
+            has = getattr(position, name) is not None
+            _require(has or not weighed, f"{place}.{name}", "is missing, and the block rule judged by it")
     _require(
         (round.outcome == "bonus") == (round.accepted == round.k),
         f"{where}.outcome",

@@ -140,6 +140,8 @@ def positions(
                 else None,
                 table=table,
                 rest=rest,
+                prefix_weight=verdict.prefixes[row].weight if drafted and verdict.prefixes else None,
+                prefix_passes=verdict.prefixes[row].passes if drafted and verdict.prefixes else None,
             )
         )
     return tuple(result)

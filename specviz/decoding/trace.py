@@ -118,6 +118,8 @@ class Position:
         target_logsumexp, draft_logsumexp: log of the sum of exp of the logits that the probabilities
             were normalised with, after all controls; None at temperature 0 or without logits.
         table, rest: the tokens worth drawing, and the mass of all others.
+        prefix_weight, prefix_passes: r and h of the beginning of the block that ends with this draft token,
+            which block verification judges; None under other rules, and in the bonus row.
     """
 
     state: State
@@ -139,6 +141,8 @@ class Position:
     draft_logsumexp: float | None
     table: Table
     rest: Rest
+    prefix_weight: Mass | None = None
+    prefix_passes: Mass | None = None
 
     @property
     def tv(self) -> float | None:
@@ -149,6 +153,11 @@ class Position:
     def accept_probability(self) -> float | None:
         """min(1, p/q) of the draft token; None in the bonus row."""
         return None if self.p is None or self.q is None else min(1.0, self.p / self.q)
+
+    @property
+    def threshold(self) -> float | None:
+        """What u is compared with: min(1, p/q), or h under block verification; None in the bonus row."""
+        return self.accept_probability if self.prefix_passes is None else self.prefix_passes
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +194,8 @@ class Round:
         residual_empty: True if rounding left no residual mass and the token came from p instead.
         committed: the tokens this round added to the text (*emitted*, after the cut).
         finish: why the run ended with this round, or None.
-        verifier: name of the rule that judged it; "exact" is the correct one.
+        verifier: name of the rule that judged it; "exact" is the token rule, "block" the block rule, and both
+            are correct.
         target_cache, draft_cache: cache movements; None for a drafter without a cache.
         draft_seconds, verify_seconds, other_seconds: wall time of drafting (model passes and draws),
             of the target's pass, and of everything else in the round.

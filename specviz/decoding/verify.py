@@ -23,6 +23,19 @@ class VerifyError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class Prefix:
+    """A beginning of a block, for a rule that judges whole beginnings; see `specviz.decoding.block`.
+
+    Attributes:
+        weight: r, the probability that it is kept, alone or with more, given its tokens.
+        passes: h, what its uniform is compared with.
+    """
+
+    weight: float
+    passes: float
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The judgement of a block.
 
@@ -31,12 +44,14 @@ class Verdict:
         outcome: "corrected" after a rejection, "bonus" if all K were kept.
         token: the corrected or bonus token.
         residual_empty: True if rounding left no residual mass, so that the token came from p.
+        prefixes: (K,) of a rule that judges whole beginnings of the block; () of one that does not.
     """
 
     accepted: int
     outcome: Outcome
     token: int
     residual_empty: bool = False
+    prefixes: tuple[Prefix, ...] = ()
 
 
 Verifier = Callable[[np.ndarray, np.ndarray, Sequence[int], RoundRandomness], Verdict]

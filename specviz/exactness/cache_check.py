@@ -18,7 +18,7 @@ import numpy as np
 from specviz.decoding import cache as caches
 from specviz.decoding.cache import Cache
 from specviz.decoding.drafters.model import LanguageModelDrafter
-from specviz.decoding.faults import get_fault
+from specviz.decoding.faults import starter
 from specviz.decoding.protocols import LanguageModel, Pair
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.trace import Round, Trace
@@ -113,8 +113,7 @@ def rerun(pair: Pair, trace: Trace) -> DecodingRun:
     A trace keeps no caches. The same recipe on the same models makes the same ones again.
     """
     verifier = trace.rounds[0].verifier if trace.rounds else "exact"
-    start = DecodingRun if verifier == "exact" else get_fault(verifier).start
-    return start(
+    return starter(verifier)(
         pair,
         trace.prompt_ids,
         drafter=trace.drafter,

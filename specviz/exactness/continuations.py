@@ -8,6 +8,7 @@ continuations are affordable. A few are run again without any look-up and have t
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import fsum
 from typing import Any
 
@@ -20,6 +21,7 @@ from specviz.decoding.record import Made, outline
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig, effective_probs
 from specviz.decoding.trace import Round
+from specviz.decoding.verify import Verifier, verify_block
 from specviz.exactness.chi_square import ALARM_IN_SERIES, ChiSquare, goodness_of_fit, same_law
 from specviz.exactness.joint_law import JointLaw
 from specviz.exactness.remembered import LookupPair, NotLookedUp, RememberedScore, RememberingModel, Text
@@ -169,6 +171,7 @@ class EndToEnd:
         pair: target and draft.
         prompt: text, or token ids.
         fault: what is wrong with the engine; None for the correct one.
+        verifier: the rule of the correct one.
         drafter, k, sampling, draft_sampling, chat: as for `DecodingRun`. In a short text K is cut to
             what can be committed beside the bonus.
         length: tokens of a continuation, 1 … 4.
@@ -185,6 +188,7 @@ class EndToEnd:
         prompt: str | Sequence[int],
         *,
         fault: Fault | None = None,
+        verifier: Verifier = verify_block,
         drafter: str = "model",
         k: int = 4,
         sampling: SamplingConfig | None = None,
@@ -198,6 +202,7 @@ class EndToEnd:
         self.pair = pair
         self.prompt = tuple(pair.encode(prompt, chat) if isinstance(prompt, str) else prompt)
         self.fault = fault
+        self._verifier = verifier
         self.length = length
         self.seed = seed
         self.sampling = sampling or SamplingConfig()
@@ -283,7 +288,7 @@ class EndToEnd:
         settings = {**self._settings, "seed": self.seed + index, "record": count}
         if pair is self._memory:
             settings |= self._remembered
-        start = DecodingRun if self.fault is None else self.fault.start
+        start = partial(DecodingRun, verifier=self._verifier) if self.fault is None else self.fault.start
         run = start(pair, self.prompt, **settings)
         list(run)
         return _Run(tuple(run.tokens[len(self.prompt) :]), drafted, accepted)

@@ -1,6 +1,7 @@
 """The verdict in words and in numbers, for somebody who has never heard of a residual."""
 
 from specviz.decoding.trace import Removed
+from specviz.reading import explain_block
 from specviz.reading.inspect import Inspection
 from specviz.reading.prose import (
     Notation,
@@ -47,6 +48,8 @@ def verdict(inspection: Inspection, notation: Notation = "leviathan") -> Sentenc
 
 def residual_line(inspection: Inspection, notation: Notation = "leviathan") -> str:
     """One plain line that says what the residual is, in the place where it is met."""
+    if inspection.by_blocks and inspection.state in ("rejected", "corrected"):
+        return explain_block.residual_line(inspection, notation)
     p, q = letters(notation)
     what = f"what {p} has left over after {q} has used its share: max(0, {p} − {q})"
     match inspection.state:
@@ -74,8 +77,8 @@ def formula(inspection: Inspection, notation: Notation = "leviathan") -> tuple[s
     """The rule with the numbers of this place, a line a step."""
     p, q = letters(notation)
     row = inspection.row
-    lines = []
-    if row.p is not None and row.q is not None:
+    lines = explain_block.formula(inspection, notation) if inspection.by_blocks else []
+    if not inspection.by_blocks and row.p is not None and row.q is not None:
         keep = min(1.0, row.p / row.q)
         lines.append(f"min(1, {p}/{q}) = min(1, {number(row.p)} / {number(row.q)}) = {number(keep)}")
         if row.u is not None and inspection.state != "discarded":
@@ -88,6 +91,8 @@ def formula(inspection: Inspection, notation: Notation = "leviathan") -> tuple[s
         return tuple(lines)
     if added.q is None or inspection.round.residual_empty:
         lines.append(f"{p}(added token) = {number(added.p)}")
+    elif inspection.by_blocks:
+        lines.append(f"share of {explain_block.residual(inspection, notation)}: {number(added.residual)}")
     elif row.residual_mass and added.p > added.q:
         lines.append(
             f"residual(correction) = ({number(added.p)} − {number(added.q)}) / {number(row.residual_mass)}"
@@ -115,9 +120,11 @@ def masses(inspection: Inspection, notation: Notation = "leviathan") -> str:
 
 def coins(inspection: Inspection) -> str:
     """Which coins accept the row's draft token. "" for a row without one."""
-    keep = inspection.row.accept_probability
+    keep = inspection.row.threshold
     if keep is None:
         return ""
+    if inspection.by_blocks:
+        return f"Below {number(keep)} {explain_block.beginning(inspection)} passes."
     if keep == 1.0:
         return "Every u accepts this token."
     return f"Below {number(keep)} it is accepted." if keep else "No u accepts this token."
@@ -137,6 +144,12 @@ def what_if(inspection: Inspection, again: Rejudged, u: float, notation: Notatio
         parts += sentence(
             f"The round would go on and end at position {again.accepted + 1}, where its u rejects. "
         )
+    if inspection.by_blocks:
+        kept, k = again.accepted, inspection.round.k
+        return parts + sentence(
+            f"The longest beginning that passes would have {kept} of {k} tokens; which token would then be "
+            "drawn behind it, the trace does not tell."
+        )
     source = letters(notation)[0] if again.law == "p" else "the residual"
     share = number(again.probability)
     added = "bonus" if again.outcome == "bonus" else "correction"
@@ -152,6 +165,10 @@ def _judged(inspection: Inspection, notation: Notation) -> Sentence:
     row = inspection.row
     assert row.p is not None and row.q is not None
     parts = _proposal(inspection, notation)
+    if inspection.by_blocks:
+        parts += explain_block.judged(inspection)
+        rejected = inspection.state == "rejected"
+        return parts + (explain_block.correction(inspection, notation) if rejected else ())
     if not inspection.exact:
         return parts + _judged_by_another_rule(inspection)
     parts += _chance(inspection)
@@ -235,6 +252,8 @@ def _correction(inspection: Inspection, notation: Notation) -> Sentence:
 def _discarded(inspection: Inspection, notation: Notation) -> Sentence:
     row = inspection.row
     assert row.p is not None and row.q is not None
+    if inspection.by_blocks:
+        return _proposal(inspection, notation) + explain_block.judged(inspection)
     parts = sentence(f"Never judged: the round ended at position {inspection.ended_at}. ")
     parts += _proposal(inspection, notation)
     keep = number(min(1.0, row.p / row.q))
@@ -250,6 +269,10 @@ def _corrected(inspection: Inspection, notation: Notation) -> Sentence:
     row, added = inspection.row, inspection.added
     assert row.token is not None and added is not None
     parts = sentence(f"Position {inspection.row_position} was rejected (", token(row.token), "). ")
+    if inspection.by_blocks:
+        round = inspection.round
+        parts += sentence(f"The longest beginning that passed has {round.accepted} of {round.k} tokens.")
+        return parts + explain_block.correction(inspection, notation)
     if not inspection.exact:
         parts += sentence(
             "The rule “", name(inspection.round.verifier), "” then gave ", token(added), " in its place."

@@ -8,6 +8,7 @@ those of that row; the target's last row was computed and not used.
 from dataclasses import dataclass
 from typing import Literal
 
+from specviz.decoding.block import BLOCK
 from specviz.decoding.randomness import accepts
 from specviz.decoding.record import LEADING
 from specviz.decoding.trace import Position, Removed, Round, TokenText, Trace
@@ -105,16 +106,31 @@ class Inspection:
 
     @property
     def exact(self) -> bool:
-        """Whether the correct rule judged this round."""
+        """Whether the token rule judged this round, with no mistake in it."""
         return self.round.verifier == "exact"
 
     @property
-    def would_accept(self) -> bool | None:
-        """What the exact rule says about the row's draft token; None without one, or without u."""
+    def by_blocks(self) -> bool:
+        """Whether block verification judged this round; it is exact too."""
+        return self.round.verifier == BLOCK
+
+    @property
+    def weight_before(self) -> float:
+        """r of the beginning of the block before the row whose numbers are shown; 1 under other rules."""
+        return _weight_before(self.round, self.row_position - 1)
+
+    def keeps(self, u: float) -> bool | None:
+        """What the rule says of the row's draft token, or of the beginning that ends with it, if u falls
+        there. None without one."""
         row = self.row
-        if row.p is None or row.q is None or row.u is None:
+        if row.p is None or row.q is None:
             return None
-        return accepts(row.u, row.p, row.q)
+        return accepts(u, row.p, row.q) if row.prefix_passes is None else u < row.prefix_passes
+
+    @property
+    def would_accept(self) -> bool | None:
+        """What the exact rule says with the recorded u; None without a draft token, or without u."""
+        return None if self.row.u is None else self.keeps(self.row.u)
 
     def candidate(self, token: int | None) -> Candidate | None:
         return next((c for c in self.candidates if c.token == token), None)
@@ -143,7 +159,7 @@ def inspect_position(trace: Trace, number: int, position: int) -> Inspection:
     token = round.token if last or row.token is None else row.token
     state = _state(position, round)
     kept = state not in ("rejected", "discarded")
-    candidates = _candidates(row)
+    candidates = _candidates(row, residual(round, row_position - 1))
     return Inspection(
         round=round,
         position=position,
@@ -157,7 +173,7 @@ def inspect_position(trace: Trace, number: int, position: int) -> Inspection:
         emitted=kept and min(position, round.accepted + 1) <= len(round.committed),
         chosen=row.q == 1.0 and row.draft_u is None,
         candidates=candidates,
-        rest=_rest(row),
+        rest=_rest(row, candidates),
         rejected_mass=_rejected_mass(row),
         drafter=trace.drafter,
         draft_greedy=trace.draft_sampling.greedy,
@@ -204,11 +220,29 @@ def _added_probability(row: Position, round: Round, candidates: tuple[Candidate,
     return candidate.p if from_p else candidate.residual
 
 
-def _candidates(row: Position) -> tuple[Candidate, ...]:
+def _weight_before(round: Round, row: int) -> float:
+    weight = round.positions[row - 1].prefix_weight if row else None
+    return 1.0 if weight is None else weight
+
+
+def residual(round: Round, row: int) -> tuple[float, float | None]:
+    """r and the mass of max(0, r·p − q) at a row (from 0): 1 and the residual mass under the token rule.
+
+    Behind a beginning with r < 1 the mass follows from h = Z / (Z + 1 − r).
+    """
+    weight = _weight_before(round, row)
+    if weight == 1.0 or row == round.k:
+        return weight, round.positions[row].residual_mass
+    passes = round.positions[row - 1].prefix_passes
+    assert passes is not None
+    return weight, passes * (1.0 - weight) / (1.0 - passes) if passes < 1.0 else None
+
+
+def _candidates(row: Position, scaled: tuple[float, float | None]) -> tuple[Candidate, ...]:
     table = row.table
     drafted = row.token is not None
-    excess = [max(0.0, p - q) for p, q in zip(table.p, table.q, strict=True)]
-    mass = row.residual_mass
+    weight, mass = scaled
+    excess = [max(0.0, weight * p - q) for p, q in zip(table.p, table.q, strict=True)]
     p_ranks, q_ranks, ranks = _ranks(table.p), _ranks(table.q), _ranks(excess)
     result = []
     for i, token in enumerate(table.ids):
@@ -235,14 +269,15 @@ def _ranks(values: "tuple[float, ...] | list[float]") -> list[int | None]:
     return [r if r <= LEADING and v > 0.0 else None for r, v in zip(ranks, values, strict=True)]
 
 
-def _rest(row: Position) -> Others:
-    rest, mass = row.rest, row.residual_mass
+def _rest(row: Position, candidates: tuple[Candidate, ...]) -> Others:
+    rest = row.rest
+    known = [c.residual for c in candidates if c.residual is not None]
     drafted = row.token is not None
     return Others(
         count=rest.count,
         p=rest.p_over + rest.p_under,
         q=rest.q_over + rest.q_under if drafted else None,
-        residual=min(1.0, max(0.0, rest.p_over - rest.q_over) / mass) if mass else None,
+        residual=max(0.0, 1.0 - sum(known)) if known else None,
         overlap=rest.q_over + rest.p_under if drafted else 0.0,
     )
 

@@ -17,6 +17,7 @@ from typing import Literal
 
 import numpy as np
 
+from specviz.decoding.block import BLOCK, verify_whole_block
 from specviz.decoding.randomness import accepts
 from specviz.decoding.record import LEADING, state_of
 from specviz.decoding.trace import Outcome, Position, Round, State, Trace
@@ -80,7 +81,7 @@ class TraceRejudged:
 
 def rejudge(
     round: Round,
-    verifier: Verifier = verify_block,
+    verifier: Verifier | None = None,
     accept_us: Mapping[int, float] | None = None,
     correct_u: float | None = None,
 ) -> Rejudged:
@@ -88,7 +89,8 @@ def rejudge(
 
     Args:
         round: a recorded round.
-        verifier: the rule; see the module's notes for what it may look at.
+        verifier: the rule; see the module's notes for what it may look at. None for the exact rule that the
+            round was judged by: block verification, or the token rule.
         accept_us: uniforms in [0, 1) that replace the recorded ones of these rows (from 0).
         correct_u: replaces the uniform that drew the corrected or bonus token.
 
@@ -96,6 +98,10 @@ def rejudge(
         NotRecorded: if the trace lacks a uniform.
         VerifyError: if the verifier refuses the numbers.
     """
+    if verifier is None:
+        verifier = verify_whole_block if round.verifier == BLOCK else verify_block
+    if verifier is verify_whole_block:
+        return _whole_block(round, accept_us or {}, correct_u)
     block = _Block(round)
     draws = RecordedRound(block, accept_us or {}, correct_u)
     verdict = block.judge(verifier, draws)
@@ -112,6 +118,33 @@ def rejudge(
         states=tuple(state_of(row, round.k, verdict.accepted) for row in range(round.k + 1)),
         residual_empty=verdict.residual_empty,
         recorded=verdict.accepted == round.accepted and token == round.token,
+    )
+
+
+def _whole_block(round: Round, accept_us: Mapping[int, float], correct_u: float | None) -> Rejudged:
+    """Block verification with other uniforms. What they are compared with does not depend on them, and is in
+    the trace. The residual behind another beginning is not: its token is known only where nothing changes.
+
+    Raises:
+        NotRecorded: for a round that another rule judged, or without uniforms.
+    """
+    kept = 0
+    for row, position in enumerate(round.positions[: round.k]):
+        if position.prefix_passes is None:
+            raise NotRecorded("what block verification compares with was not recorded: another rule judged")
+        u = _given(accept_us.get(row, position.u), f"accept uniform of position {row + 1}")
+        kept = row + 1 if u < position.prefix_passes else kept
+    same = kept == round.accepted and correct_u is None
+    return Rejudged(
+        number=round.number,
+        accepted=kept,
+        outcome="bonus" if kept == round.k else "corrected",
+        token=round.token if same else None,
+        law=None,
+        probability=None,
+        states=tuple(state_of(row, round.k, kept) for row in range(round.k + 1)),
+        residual_empty=same and round.residual_empty,
+        recorded=same,
     )
 
 

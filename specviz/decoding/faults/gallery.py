@@ -1,8 +1,12 @@
 """The gallery: every fault by name, with what it does, what becomes of the output, and where it happened."""
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
-from specviz.decoding.faults import bookkeeping
+from specviz.decoding.block import EXACT_RULES
+from specviz.decoding.faults import blocks, bookkeeping
 from specviz.decoding.faults.fault import Fault
 from specviz.decoding.faults.rules import Coin, Hand, Rule
 from specviz.decoding.faults.spot import unfiltered, untempered
@@ -17,6 +21,7 @@ from specviz.decoding.faults.variations import (
     row_before,
     typical,
 )
+from specviz.decoding.run import DecodingRun
 
 
 def lenience(factor: float = 0.5) -> Fault:
@@ -83,6 +88,17 @@ def get_fault(name: str) -> Fault:
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
     raise ValueError(f"unknown fault {name!r}; choose one of {', '.join(FAULTS)}")
+
+
+def starter(rule: str) -> Callable[..., DecodingRun]:
+    """What makes runs by this rule: one of `EXACT_RULES`, or a fault by name.
+
+    Raises:
+        ValueError: naming the rules there are.
+    """
+    if rule in EXACT_RULES:
+        return partial(DecodingRun, verifier=EXACT_RULES[rule])
+    return get_fault(rule).start
 
 
 _ALL = (
@@ -152,6 +168,46 @@ _ALL = (
         needs="K of 2 or more; over several positions",
         verifier=last_rejection_counts,
         one_position=False,
+    ),
+    Fault(
+        name="block-residual",
+        title="Block rule with the ordinary residual",
+        kind="law",
+        does="It keeps the longest beginning that passes, as block verification does, and then draws the "
+        "correction from max(0, p − q) instead of max(0, r·p − q).",
+        timeline="Acceptance is as the block rule's should be; corrections are too likely to be tokens that "
+        "a full weight r would have left over.",
+        needs="K of 2 or more; over several positions",
+        seen=("arXiv 2403.10444", "vllm-project/vllm#46781"),
+        verifier=blocks.ordinary_residual,
+        one_position=False,
+        rejudge=False,
+    ),
+    Fault(
+        name="block-stops-early",
+        title="Block rule that stops at the first failure",
+        kind="law",
+        does="It walks through the beginnings of the block and stops at the first one that does not pass, "
+        "although a longer one may: the rule keeps the longest that passes.",
+        timeline="Rows behind a failed one are never looked at, and few tokens are accepted.",
+        needs="K of 2 or more; over several positions",
+        seen=("arXiv 2403.10444",),
+        verifier=blocks.stops_early,
+        one_position=False,
+        rejudge=False,
+    ),
+    Fault(
+        name="block-token-acceptance",
+        title="Block residual behind token-wise acceptance",
+        kind="law",
+        does="It accepts token by token with p/q, as the token rule does, and draws the correction from the "
+        "block rule's residual max(0, r·p − q).",
+        timeline="Acceptance is the token rule's; corrections avoid tokens that the residual still owes.",
+        needs="K of 2 or more; over several positions",
+        seen=("arXiv 2403.10444",),
+        verifier=blocks.token_by_token,
+        one_position=False,
+        rejudge=False,
     ),
     Fault(
         name="one-stream",

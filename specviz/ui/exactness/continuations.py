@@ -5,7 +5,9 @@ from typing import Any
 
 import streamlit as st
 
+from specviz.decoding.block import EXACT_RULES
 from specviz.decoding.faults import Fault
+from specviz.decoding.verify import verify_block
 from specviz.exactness.continuations import EndToEnd, EndToEndCheck
 from specviz.reading.prose import count
 from specviz.recipe import EXACT, Recipe
@@ -62,6 +64,7 @@ class Continuations(jobs.Job):
                 pair,
                 self.trace.prompt_ids,
                 fault=self.fault,
+                verifier=EXACT_RULES.get(self.recipe.rule, verify_block),
                 drafter=self.recipe.drafter,
                 k=self.recipe.k,
                 sampling=self.recipe.sampling,

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import streamlit as st
 
+from specviz.decoding.block import EXACT_RULES
 from specviz.decoding.faults import FAULTS, Fault
 from specviz.decoding.trace import Round, Trace
 from specviz.decoding.verify import VerifyError
@@ -105,7 +106,7 @@ def _words(test: LeakTest) -> None:
 
 def _rule(entries: Sequence[Entry]) -> None:
     """Says if a fault judged these runs."""
-    rules = {round.verifier for e in entries for round in e.trace.rounds} - {"exact"}
+    rules = {round.verifier for e in entries for round in e.trace.rounds} - EXACT_RULES.keys()
     titles = [FAULTS[name].title if name in FAULTS else "a rule unknown here" for name in sorted(rules)]
     if titles:
         st.warning(f"Not judged by the exact rule: {', '.join(titles)}.", icon=":material/warning:")

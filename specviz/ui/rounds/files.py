@@ -6,6 +6,7 @@ from typing import Any
 import streamlit as st
 
 from specviz.decoding import codec
+from specviz.decoding.block import EXACT_RULES
 from specviz.decoding.drafters import DRAFTERS
 from specviz.decoding.faults import FAULTS
 from specviz.decoding.sampling import SamplingConfig
@@ -91,7 +92,7 @@ def _open() -> None:
 def recipe_of(trace: Trace) -> Recipe | None:
     """The settings that a trace was made with; None if the controls of this version cannot say them."""
     rule = trace.rounds[0].verifier if trace.rounds else EXACT
-    if trace.pair.name not in PAIRS or trace.drafter not in DRAFTERS or rule not in (EXACT, *FAULTS):
+    if trace.pair.name not in PAIRS or trace.drafter not in DRAFTERS or rule not in (*EXACT_RULES, *FAULTS):
         return None
     target, draft = trace.sampling, trace.draft_sampling
     recipe = Recipe(

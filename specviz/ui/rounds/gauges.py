@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from specviz.decoding.randomness import accepts
 from specviz.reading.cache_cells import CacheStrip, Cell, figures
 from specviz.reading.inspect import Inspection
 from specviz.reading.prose import apart, number
@@ -24,7 +23,7 @@ def gauge(inspection: Inspection, u: float) -> Bands:
 
 
 def gauge_band(inspection: Inspection, u: float) -> Band:
-    keep = inspection.row.accept_probability or 0.0
+    keep = inspection.row.threshold or 0.0
     sides = [("kept", 0.0, keep), ("refused", keep, 1.0 - keep)]
     if not 0.0 < keep < 1.0:
         sides = [("kept", 0.0, 1.0) if keep else ("refused", 0.0, 1.0)]
@@ -52,9 +51,13 @@ def describe_gauge(inspection: Inspection, u: float) -> str:
     row = inspection.row
     if row.p is None or row.q is None:
         return ""
+    keeps = inspection.keeps(u)
+    if inspection.by_blocks:
+        fell, edge = apart(u, row.prefix_passes or 0.0)
+        what = "passes" if keeps else "does not pass"
+        return f"The beginning of the block up to here passes if u falls below {edge}. u = {fell}: it {what}."
     fell, edge = apart(u, row.p / row.q)
-    verdict = "kept" if accepts(u, row.p, row.q) else "rejected"
-    return f"The token is kept if u falls below {edge}. u = {fell}: {verdict}."
+    return f"The token is kept if u falls below {edge}. u = {fell}: {'kept' if keeps else 'rejected'}."
 
 
 def caches(strips: Sequence[CacheStrip], show: Show) -> Bands:

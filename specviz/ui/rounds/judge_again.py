@@ -3,9 +3,10 @@
 import pandas as pd
 import streamlit as st
 
+from specviz.decoding.block import BLOCK, EXACT_RULES
 from specviz.decoding.faults import FAULTS
 from specviz.decoding.trace import Trace
-from specviz.decoding.verify import VerifyError, verify_block
+from specviz.decoding.verify import VerifyError
 from specviz.reading.rejudge import NotRecorded, rejudge_trace
 from specviz.recipe import EXACT
 from specviz.tokens import visible
@@ -21,11 +22,12 @@ def panel(trace: Trace) -> None:
     ) as opened:
         if not opened.open:
             return
-        names = [EXACT, *(name for name, fault in FAULTS.items() if fault.rejudge)]
+        blocks = [BLOCK] if all(round.verifier == BLOCK for round in trace.rounds) else []
+        names = [EXACT, *blocks, *(name for name, fault in FAULTS.items() if fault.rejudge)]
         name = st.selectbox("Rule that judges", names, key=keys.JUDGE, bind="query-params")
-        if name != EXACT:
+        if name in FAULTS:
             st.caption(FAULTS[name].does)
-        verifier = verify_block if name == EXACT else FAULTS[name].verifier
+        verifier = EXACT_RULES[name] if name in EXACT_RULES else FAULTS[name].verifier
         try:
             again = rejudge_trace(trace, verifier)
         except (NotRecorded, VerifyError) as error:

@@ -4,10 +4,11 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
+from specviz.decoding.block import EXACT_RULES
 from specviz.decoding.faults import FAULTS
 from specviz.decoding.trace import ModelInfo, Trace
 from specviz.reading.metrics import metrics
-from specviz.recipe import EXACT, Recipe, to_link
+from specviz.recipe import Recipe, to_link
 from specviz.ui.rounds.gallery import open_run
 from specviz.ui.state import jobs, keys, links, runs
 from specviz.ui.state.runs import Entry
@@ -129,7 +130,7 @@ def headline(entry: Entry, recipe: Recipe) -> None:
 
 def _banner(trace: Trace) -> None:
     """Says unmistakably that a run was not made by the exact rule."""
-    names = {round.verifier for round in trace.rounds} - {EXACT}
+    names = {round.verifier for round in trace.rounds} - EXACT_RULES.keys()
     for name in sorted(names):
         fault = FAULTS.get(name)
         st.error(

@@ -8,6 +8,7 @@ from typing import Any
 import streamlit as st
 
 from specviz import recipe as recipes
+from specviz.decoding.block import BLOCK, EXACT_RULES
 from specviz.recipe import CONTROLS, LIMITS, Recipe, Replaced, to_link
 from specviz.ui.shell.markup import code
 from specviz.ui.state import keys
@@ -40,7 +41,8 @@ HELP = {
     "own": "The output follows the target's controls whatever the draft's are; only acceptance changes.",
     "stop": "The run ends with the token that completes this text.",
     "target": "built-in, a hub id, or a local folder with safetensors weights.",
-    "rule": "The exact rule, or a wrong one from the fault gallery, to see what becomes of the output.",
+    "rule": "exact judges token by token, block whole beginnings of the block; both are exact. The others are the "
+    "faults of the gallery.",
     "draft": "Empty: the built-in draft, or none beside another target. The target again: q = p.",
 }
 
@@ -226,14 +228,16 @@ def _details(control: Callable, disabled: bool) -> dict[str, Any]:
 def _rules() -> list[str]:
     from specviz.decoding.faults import FAULTS
 
-    return [recipes.EXACT, *FAULTS]
+    return [*EXACT_RULES, *FAULTS]
 
 
 def _rule(disabled: bool) -> str:
     from specviz.decoding.faults import FAULTS
 
     rule = st.selectbox("Rule", _rules(), key=keys.RULE, help=HELP["rule"], disabled=disabled)
-    if rule != recipes.EXACT:
+    if rule == BLOCK:
+        st.caption("Exact too: whole beginnings of the block are judged; the longest that passes is kept.")
+    elif rule != recipes.EXACT:
         st.caption(f":material/warning: Not exact: {FAULTS[rule].title}.")
     return rule
 

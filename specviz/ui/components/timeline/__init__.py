@@ -13,6 +13,7 @@ from typing import Any
 import streamlit as st
 
 from specviz.decoding.trace import CacheStep, Position, Round, TokenText, Trace
+from specviz.reading.inspect import residual
 from specviz.reading.metrics import metrics
 from specviz.reading.prose import Notation
 from specviz.tokens import Piece, groups, pieces
@@ -169,6 +170,7 @@ def payload(trace: Trace) -> dict[str, Any]:
             "p": [_number(row.p) for row in rows],
             "q": [_number(row.q) for row in rows],
             "u": [_number(row.u) for row in rows],
+            "h": [_number(row.prefix_passes) for row in rows],
         },
         "rounds": {name: [column[name] for column in columns] for name in (columns[0] if columns else ())},
         "groups": [group.stop - group.start for group in whole],
@@ -180,6 +182,7 @@ def payload(trace: Trace) -> dict[str, Any]:
 
 def _round(round: Round, index: Callable[[int], int]) -> dict[str, Any]:
     p, q, share = _outcome(round)
+    before = round.positions[round.accepted - 1].prefix_weight if round.accepted else None
     drafted = round.positions[: round.k]
     return {
         "number": round.number,
@@ -190,6 +193,7 @@ def _round(round: Round, index: Callable[[int], int]) -> dict[str, Any]:
         "p": _number(p),
         "q": _number(q),
         "share": _number(share),
+        "weight": 1.0 if before is None else _number(before),
         "fromP": round.residual_empty,
         "committed": len(round.committed),
         "finish": round.finish,
@@ -212,7 +216,8 @@ def _outcome(round: Round) -> tuple[float | None, float | None, float | None]:
         return p, None, None
     if round.residual_empty or not row.residual_mass:
         return p, q, None
-    return p, q, max(0.0, p - q) / row.residual_mass
+    weight, mass = residual(round, round.accepted)
+    return p, q, max(0.0, weight * p - q) / mass if mass else None
 
 
 def _cache(step: CacheStep | None) -> list[int] | None:

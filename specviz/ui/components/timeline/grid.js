@@ -4,7 +4,7 @@
 import { button, el, reveal } from "../shared/dom.js";
 import { count, ms } from "../shared/numbers.js";
 import { drawPieces } from "../shared/tokens.js";
-import { STATES, acceptProbability, cellViews, isCut, isFinal, signature } from "./playback.js";
+import { STATES, cellViews, isCut, isFinal, signature, threshold } from "./playback.js";
 import { ENDS, cellName, cornerOf } from "./words.js";
 
 const NEAR = "700px 0px"; // rows this close to the visible ones are drawn
@@ -122,7 +122,7 @@ export class Grid {
       name, el("div", "state", silent, glyph, word, figure), el("div", `token${brief}`, { dir: "auto", ...silent }, token));
     if (!isOutcome) {
       const bar = el("div", "bar", silent, el("i"));
-      bar.style.setProperty("--a", String(acceptProbability(positions.p[j], positions.q[j])));
+      bar.style.setProperty("--a", String(threshold(positions, j)));
       bar.style.setProperty("--u", positions.u[j]);
       if (positions.u[j] !== null) bar.append(el("b"));
       node.append(bar);

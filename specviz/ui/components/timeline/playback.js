@@ -103,7 +103,8 @@ export function committedAt(round, stage) {
   return Math.min(seen, round.committed);
 }
 
-export const acceptProbability = (p, q) => (q > 0 ? Math.min(1, p / q) : 0);
+/** What u is compared with at row j: min(1, p/q), or under block verification h of the beginning up to there. */
+export const threshold = ({ p, q, h }, j) => h[j] ?? (q[j] > 0 ? Math.min(1, p[j] / q[j]) : 0);
 
 /** Verified, but behind the end of the text. */
 export const isCut = (round, i) => (i < round.k ? i < round.accepted && i >= round.committed : round.committed <= round.accepted);

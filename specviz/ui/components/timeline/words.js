@@ -4,7 +4,7 @@
 
 import { apart, count, ms, number, short } from "../shared/numbers.js";
 import { spoken } from "../shared/tokens.js";
-import { BY_LETTER, STATES, acceptProbability, isCut, isFinal } from "./playback.js";
+import { BY_LETTER, STATES, isCut, isFinal, threshold } from "./playback.js";
 
 export const ENDS = { eos: "end of text", stop: "stop string", length: "length limit", context: "context full" };
 
@@ -20,8 +20,9 @@ function draftSaid(model, round, i) {
   const { token, p, q, u } = model.positions, j = round.from + i, [P, Q] = model.letters;
   const state = BY_LETTER[round.states[i]], target = { target: number(p[j]) }, draft = { draft: number(q[j]) };
   const said = [{ token: token[j] }, " is ", { strong: state, state }];
+  if (round.verifier === "block") return [...said, ...blockSaid(model, round, i)];
   if (state === "discarded") return [...said, " unjudged: ", { token: token[round.from + round.accepted] }, " before it was rejected."];
-  const ratio = acceptProbability(p[j], q[j]);
+  const ratio = threshold(model.positions, j);
   if (round.verifier !== "exact") return [...said, ` by the rule “${round.verifier}”: ${P}/${Q} = ${number(ratio)}, u = ${number(u[j])}.`];
   if (u[j] === null) return [...said, `: it is kept with probability ${number(ratio)}. The random number was not recorded.`];
   if (p[j] === 0) return [...said, ": ", target, ", the target never says it here."];
@@ -31,12 +32,23 @@ function draftSaid(model, round, i) {
   return [...said, `: u = ${coin} is ${state === "accepted" ? "below" : "not below"} ${P}/${Q} = `, ...fraction, ` = ${bar}.`];
 }
 
+/** Block verification: why the beginning of the block that ends at index i passes or not, and which is kept. */
+function blockSaid(model, round, i) {
+  const { u, h } = model.positions, j = round.from + i, kept = round.accepted;
+  const beginning = i + 1 === round.k ? `the whole block of ${round.k}` : `the beginning of ${count(i + 1, "token")}`;
+  const longest = kept ? `the longest that passes has ${kept} of ${round.k}` : "none passes";
+  if (u[j] === null) return [`: ${beginning} passes with probability ${number(h[j])}; ${longest}.`];
+  const [coin, bar] = apart(u[j], h[j]);
+  return [`: ${beginning} ${u[j] < h[j] ? "passes" : "does not pass"}, u = ${coin} is ${u[j] < h[j] ? "below" : "not below"} h = ${bar}; ${longest}.`];
+}
+
 function outcomeSaid(model, round) {
   const [P, Q] = model.letters, token = { token: round.token }, target = { target: number(round.p) };
   if (round.k === 0) return ["Nothing was drafted, so the pass gives one token, ", token, `, drawn from ${P} (`, target, ")."];
   if (round.outcome === "bonus") return [`All ${round.k} are accepted, so the same pass gives one more token, the `, { strong: "bonus", state: "bonus" }, " ", token, `, drawn from ${P} (`, target, ")."];
   const start = ["The ", { strong: "correction", state: "corrected" }, " ", token];
-  if (round.verifier !== "exact") return [...start, ` is drawn by the rule “${round.verifier}”.`];
+  if (round.verifier === "block" && !round.fromP) return [...start, ` is drawn from the residual max(0, r·${P} − ${Q}) with the weight r = `, { strong: number(round.weight) }, " of the kept beginning: its share there is ", { strong: number(round.share) }, "."];
+  if (round.verifier !== "exact" && round.verifier !== "block") return [...start, ` is drawn by the rule “${round.verifier}”.`];
   if (round.fromP) return [...start, ` is drawn from ${P} (`, target, "), for rounding left no residual."];
   return [...start, ` is drawn from the residual max(0, ${P} − ${Q}), normalised: its share there is `, { strong: number(round.share) }, " (", target, ", ", { draft: number(round.q) }, ")."];
 }
@@ -99,11 +111,11 @@ export function cellName(model, round, i, view) {
 
 /** The number in the corner of a cell. */
 export function cornerOf(model, round, i, view) {
-  const [P, Q] = model.letters, { p, q } = model.positions, j = round.from + i;
+  const [P, Q] = model.letters, { q } = model.positions, j = round.from + i;
   if (view === "covered") return "";
   if (i === round.k) return round.outcome === "bonus" || round.fromP ? `${P} ${short(round.p)}` : `share ${short(round.share)}`;
   if (view === "discarded") return ""; // never judged: a chance to be kept would read as a verdict
-  return view === "proposed" ? `${Q} ${short(q[j])}` : short(acceptProbability(p[j], q[j]));
+  return view === "proposed" ? `${Q} ${short(q[j])}` : short(threshold(model.positions, j));
 }
 
 /** Kind, name and value of the numbers that are known about a token in this view. */
@@ -112,6 +124,6 @@ export function figuresOf(model, round, i, view) {
   if (view === "covered" || view === "hidden") return [];
   const all = i === round.k
     ? [["target", P, round.p], ["draft", Q, round.q], ["share", "share of the residual", round.share]]
-    : [["target", P, p[j]], ["draft", Q, q[j]], ["bar", `min(1, ${P}/${Q})`, acceptProbability(p[j], q[j])], ["coin", round.states[i] === "d" ? "unused u" : "u", u[j]]];
+    : [["target", P, p[j]], ["draft", Q, q[j]], ["bar", round.verifier === "block" ? "h" : `min(1, ${P}/${Q})`, threshold(model.positions, j)], ["coin", round.states[i] === "d" && round.verifier !== "block" ? "unused u" : "u", u[j]]];
   return all.filter(([kind, , value]) => value !== null && (view !== "proposed" || kind === "draft") && (kind !== "coin" || isFinal(view)));
 }
