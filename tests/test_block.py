@@ -1,23 +1,32 @@
 """Block verification: exact by enumeration, never shorter than the token rule, and its mutants die."""
 
+import json
 from itertools import product
 
 import numpy as np
 import pytest
 from branching import enumerate_law
 from tables import TableModel, TablePair, joint_law, table_pair
-from test_exactness_martingale import PROMPT as MARKOV_PROMPT
 from test_exactness_martingale import markov_pair, trace_of
 
+from specviz.__main__ import main
+from specviz.cli import options
 from specviz.decoding.block import BLOCK, verify_whole_block, weigh
 from specviz.decoding.codec import TraceError, dumps, loads
 from specviz.decoding.faults import FAULTS, starter
-from specviz.decoding.randomness import SeededRandomness, accepts
-from specviz.decoding.run import DecodingRun
+from specviz.decoding.randomness import accepts
 from specviz.decoding.sampling import SamplingConfig
 from specviz.decoding.verify import VerifyError, verify_block
+from specviz.exactness.cache_check import rerun
+from specviz.exactness.continuations import EndToEnd
 from specviz.exactness.evidence import ALTERNATIVES, emitted, leak_test, log_factors
-from specviz.recipe import Recipe
+from specviz.reading.explain import formula, residual_line, verdict, what_if
+from specviz.reading.inspect import inspect_position
+from specviz.reading.prose import number as number_of
+from specviz.reading.prose import plain
+from specviz.reading.rejudge import NotRecorded, rejudge
+from specviz.recipe import Recipe, from_link, to_link
+from specviz.ui.components.timeline import payload
 
 PROMPT = (0, 1, 0)
 WRONG = ["block-residual", "block-stops-early", "block-token-acceptance"]
@@ -39,8 +48,7 @@ def distance(law, other):
     return sum(abs(law.get(x, 0.0) - other.get(x, 0.0)) for x in {*law, *other}) / 2
 
 
-@pytest.mark.parametrize("k", [1, 2, 3])
-@pytest.mark.parametrize("seed", [1, 5])
+@pytest.mark.parametrize("k, seed", [(1, 1), (2, 1), (2, 5), pytest.param(3, 1, marks=pytest.mark.slow)])
 def test_the_output_follows_the_target_by_enumeration(k, seed):
     pair = table_pair(3, seed)
     assert distance(engine_law(BLOCK, pair, m=k + 1, k=k), joint_law(pair.target, PROMPT, k + 1)) < 1e-12
@@ -67,11 +75,6 @@ def test_texts_end_as_under_the_token_rule():
     assert distance(engine_law(BLOCK, pair, k=3), engine_law("exact", pair, k=3)) < 1e-12
     law = engine_law(BLOCK, pair, k=3, stop=["ab"])
     assert distance(law, engine_law("exact", pair, k=3, stop=["ab"])) < 1e-12
-
-
-def rows(table):
-    """Position-independent rows."""
-    return np.stack(table)
 
 
 def accepted_on_average(verifier, p, q, k):
@@ -220,10 +223,99 @@ def test_a_run_records_what_decided():
         loads(text.encode())
 
 
-def test_the_recipe_chooses_it():
+def test_the_recipe_the_command_line_and_the_audit_choose_it(monkeypatch, capsys):
     pair = table_pair(6, 1)
     run = Recipe(rule=BLOCK, k=3, max_tokens=12).start(pair, prompt=[0, 1])
     list(run)
     assert {r.verifier for r in run.rounds} == {BLOCK}
-    assert MARKOV_PROMPT and DecodingRun(pair, [0]).verifier is verify_block
-    assert SeededRandomness(0).round(1).accept(0, 1.0, 1.0)
+    assert from_link(to_link(Recipe(rule=BLOCK))).rule == BLOCK
+    again = rerun(pair, run.trace())
+    list(again)
+    assert again.tokens == run.tokens and again.verifier is verify_whole_block
+    monkeypatch.setattr(options, "load", lambda args: pair)
+    common = ["--prompt", "ab", "-k", "3", "--temperature", "1", "--max-new-tokens", "25"]
+    assert main(["trace", *common, "--rule", BLOCK]) == 0
+    assert "rule block" in capsys.readouterr().out
+    assert main(["trace", *common, "--rule", "nonsense"]) == 1
+    checks = ["exact", *common, "--verifier", BLOCK, "--draws", "2000", "--continuations", "400", "--json"]
+    assert main(checks) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["verifier"] == BLOCK and report["checks"]["end_to_end"]["ok"]
+
+
+def test_whole_continuations_agree_and_catch_the_mutants():
+    pair = table_pair(4, seed=5)
+    honest = EndToEnd(pair, PROMPT, verifier=verify_whole_block, k=3, length=4)
+    honest.advance(1500)
+    assert honest.check().ok
+    faulty = EndToEnd(pair, PROMPT, fault=FAULTS["block-stops-early"], k=3, length=4)
+    faulty.advance(1500)
+    assert not faulty.check().agrees
+
+
+@pytest.fixture(scope="module")
+def blocks():
+    """A run judged by blocks, with rejections and a bonus."""
+    return trace_of(markov_pair(closeness=0.4), starter(BLOCK), tokens=80, seed=3)
+
+
+def said(trace, number, position):
+    return plain(verdict(inspect_position(trace, number, position)), lambda id: f"‹{id}›")
+
+
+def test_what_is_said_of_a_round_is_the_block_rules_story(blocks):
+    seen = set()
+    for round in blocks.rounds:
+        for position in range(1, round.k + 2):
+            place = inspect_position(blocks, round.number, position)
+            text, steps = said(blocks, round.number, position), " ".join(formula(place))
+            seen.add(place.state)
+            assert "the rule “" not in text and "Never judged" not in text
+            if position <= round.k:
+                row = round.positions[position - 1]
+                passes = row.u < row.prefix_passes
+                assert ("it passes" if passes else "it does not pass") in text
+                assert f"h = {number_of(row.prefix_passes, 3)}" in text
+                assert ("passes" if passes else "fails") in steps and "min(1, p/q)" not in steps
+                assert place.would_accept == passes
+                if round.accepted:
+                    assert f"has {round.accepted} of {round.k} tokens" in text
+            elif place.state == "corrected":
+                assert "max(0, r·p − q)" in text and "r·p − q" in residual_line(place)
+    assert seen == {"accepted", "rejected", "discarded", "corrected", "bonus"}
+
+
+def test_the_share_of_a_correction_is_that_of_the_scaled_residual(blocks):
+    weights = []
+    for round in blocks.rounds:
+        if round.outcome == "corrected":
+            place = inspect_position(blocks, round.number, round.k + 1)
+            row = round.positions[round.accepted]
+            r = round.positions[round.accepted - 1].prefix_weight if round.accepted else 1.0
+            left = [max(0.0, r * p - q) for p, q in zip(row.table.p, row.table.q, strict=True)]
+            if row.rest.count == 0:  # the table is the vocabulary
+                expected = left[row.table.ids.index(round.token)] / sum(left)
+                assert place.added_probability == pytest.approx(expected, abs=1e-9)
+                weights.append(r)
+            drawn = payload(blocks)["rounds"]["share"][round.number - 1]
+            assert drawn == pytest.approx(place.added_probability, abs=1e-4)
+    assert min(weights) < 1.0
+
+
+def test_judged_again_it_is_compared_with_what_was_recorded(blocks):
+    for round in blocks.rounds:
+        assert rejudge(round).recorded and rejudge(round, verify_whole_block).accepted == round.accepted
+        nothing = rejudge(round, accept_us=dict.fromkeys(range(round.k), 1.0 - 1e-16))
+        full = [i for i, x in enumerate(round.positions[: round.k], 1) if x.prefix_passes == 1.0]
+        assert nothing.accepted == max(full, default=0)
+        if not nothing.recorded:
+            assert nothing.token is None
+        token_rule = rejudge(round, verify_block)
+        assert token_rule.accepted <= round.k
+    moved = next(r for r in blocks.rounds if r.accepted == 0 and r.positions[0].prefix_passes > 0.0)
+    place = inspect_position(blocks, moved.number, 1)
+    text = plain(what_if(place, rejudge(moved, accept_us={0: 0.0}), 0.0), str)
+    assert "longest beginning that passes would have 1 of" in text
+    exact = trace_of(markov_pair(), tokens=20, seed=1)
+    with pytest.raises(NotRecorded, match="another rule"):
+        rejudge(exact.rounds[0], verify_whole_block)

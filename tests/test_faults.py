@@ -214,7 +214,7 @@ ENUMERATED = [
 
 @pytest.mark.parametrize("name", ENUMERATED)
 def test_faults_change_the_law_of_a_run_and_exact_ones_do_not(name):
-    pair = table_pair(3, seed=4)
+    pair = table_pair(3, seed=2 if name.startswith("block-") else 4)  # where a weight stays below 1
     settings = CONTROLS.get(name, {})
     law = engine_law(name, pair, **settings)
     assert sum(law.values()) == pytest.approx(1.0)

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     decoding = recipe.start(pair, stop=args.stop)
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     if not args.json:
-        print(_head(decoding.trace()))
+        print(_head(decoding.trace(), args.rule))
     status = 0
     try:
         for round in decoding:
@@ -58,16 +58,15 @@ def run(args: argparse.Namespace) -> int:
     return status
 
 
-def _head(trace: Trace) -> str:
+def _head(trace: Trace, rule: str) -> str:
     lines = [f"target {_model(trace.pair.target)}"]
     if trace.pair.draft and trace.drafter != "ngram":
         lines.append(f"draft  {_model(trace.pair.draft)}")
     lines.append(
         f"drafter {trace.drafter} · K = {trace.k} · T = {trace.sampling.temperature} · seed {trace.seed}"
     )
-    rules = {round.verifier for round in trace.rounds} - {"exact"}
-    if rules:
-        lines[-1] += f" · rule {', '.join(sorted(rules))}"
+    if rule != "exact":
+        lines[-1] += f" · rule {rule}"
     lines.append(f"prompt {_tokens(trace, trace.prompt_ids)}")
     return "\n".join(lines)
 

@@ -41,8 +41,8 @@ HELP = {
     "own": "The output follows the target's controls whatever the draft's are; only acceptance changes.",
     "stop": "The run ends with the token that completes this text.",
     "target": "built-in, a hub id, or a local folder with safetensors weights.",
-    "rule": "exact judges token by token, block whole beginnings of the block; both are exact. The others are the "
-    "faults of the gallery.",
+    "rule": "exact judges token by token, block whole beginnings of the block; both are exact. The others "
+    "are the faults of the gallery.",
     "draft": "Empty: the built-in draft, or none beside another target. The target again: q = p.",
 }
 
