@@ -161,9 +161,9 @@ def _checked_text(name: str, text: str, default: str) -> tuple[str, str]:
         return default, "contains half of a surrogate pair, which is no character"
     try:
         if name == "rule" and text != EXACT:
-            from specviz.decoding.faults import get_fault
+            from specviz.decoding.faults import starter
 
-            get_fault(text)
+            starter(text)
         if name == "drafter":
             from specviz.decoding.drafters import settings_of
 
