@@ -33,7 +33,9 @@ def world(monkeypatch, tmp_path):
 
     monkeypatch.setattr(pair_module, "load_pair", load)
     monkeypatch.setattr(sources, "fetch", lambda source, report: tmp_path)
-    monkeypatch.setattr(sources, "place", lambda device, dtype: SimpleNamespace(device="cpu", dtype="float32"))
+    monkeypatch.setattr(
+        sources, "place", lambda device, dtype: SimpleNamespace(device="cpu", dtype="float32")
+    )
     monkeypatch.setattr(memory, "needed", lambda folder, dtype: 100 * MIB)
     monkeypatch.setattr(memory, "held", lambda found: sum(pair.size for pair in found))
     monkeypatch.setattr(memory, "available", lambda device: state.left * MIB)
@@ -60,7 +62,7 @@ def test_a_pair_in_use_stays_and_the_new_one_is_refused_with_the_numbers(world):
     for name in ("a", "b"):
         world.shelf.hold(Recipe(target=name))
         world.shelf.load(Recipe(target=name), silent)
-    with pytest.raises(LoadError, match="c needs about 0.1 GiB.* 0.2 GiB are taken .* at most 0.2 GiB"):
+    with pytest.raises(LoadError, match=r"c needs about 0.1 GiB.* 0.2 GiB are taken .* at most 0.2 GiB"):
         world.shelf.load(Recipe(target="c"), silent)
     assert names(world.shelf) == ["a", "b"] and len(world.loaded) == 2
     world.shelf.release(Recipe(target="a"))

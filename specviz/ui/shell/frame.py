@@ -6,9 +6,15 @@ that page without its frame. `require_entrypoint`, the first line of every page,
 the discovery off and starts over through app.py; address and query stay as they are.
 """
 
-import streamlit as st
+import logging
 
-from specviz.ui.state import keys
+import streamlit as st
+from streamlit.navigation.page import StreamlitPage
+
+from specviz.models.errors import LoadError
+from specviz.ui.state import keys, trouble
+
+LOG = logging.getLogger("specviz")
 
 # Streamlit leaves broad margins even in its wide layout; the timeline needs the room.
 STYLE = """
@@ -21,6 +27,8 @@ STYLE = """
 /* No blue gives white text and text on a dark page enough contrast at once. */
 button[kind="primary"] { color: light-dark(#ffffff, #0b0e13) !important; }
 .st-key-figures [data-testid="stMetricValue"] { font-size: 1.25rem; }
+/* Streamlit's own Stop would cut a page off in the middle; a run has a Stop of its own. */
+[data-testid="stStatusWidget"] button { display: none; }
 .st-key-inspector-unseen { display: none; }
 @media (max-width: 1100px) {
   .st-key-stage > * > .stHorizontalBlock { flex-wrap: wrap; }
@@ -49,6 +57,19 @@ def enter() -> None:
     """Called by app.py before any page runs."""
     st.session_state[keys.ENTERED] = True
     st.html(f"<style>{STYLE}</style>")
+
+
+def run(page: StreamlitPage) -> None:
+    """Run a page; whatever goes wrong in it ends in a sentence that says what to do."""
+    try:
+        page.run()
+    except Exception as error:  # Streamlit's own signals are no Exceptions
+        LOG.exception("a page could not be drawn")
+        if trouble.is_out_of_memory(error):
+            trouble.free()
+        trouble.show("This page could not be drawn to its end.", trouble.failure(error), error)
+        if not isinstance(error, (LoadError, ValueError)):
+            st.button("Try again", key=keys.TRY_AGAIN, icon=":material/refresh:")
 
 
 def require_entrypoint() -> None:

@@ -13,6 +13,7 @@ def of(*parts: object) -> str:
 
 
 # The frame around every page.
+TRY_AGAIN = "try-again"
 ENTERED = "_entered"
 PROJECTOR = "projector"
 TEACHER_HIDE = "teacher-hide"

@@ -85,17 +85,21 @@ def free(frozen: bool = False) -> None:
             ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
-def show(what: str, found: Failure) -> None:
+def show(what: str, found: Failure, error: Exception | None = None) -> None:
     """Say on the page what went wrong. Texts of models, files and links stay text.
 
     Args:
         what: a sentence of ours, such as "The run stopped."
         found: why.
+        error: the exception itself, where it is at hand: then it stands in the details.
     """
     st.error(what, icon=":material/error:")
     st.text(found.reason)
     if found.advice:
         st.caption(found.advice)
-    if found.details:
+    if found.details or error is not None:
         with st.expander("Details", icon=":material/bug_report:"):
-            st.code(found.details, language=None, wrap_lines=True)
+            if error is None:
+                st.code(found.details, language=None, wrap_lines=True)
+            else:
+                st.exception(error)

@@ -1,0 +1,306 @@
+"""A run belongs to its name: clicks, Back, a second tab, another page, failures, what the server keeps."""
+
+from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
+
+import pytest
+from streamlit.testing.v1 import AppTest
+from tables import table_pair
+from test_jobs import FAILURES
+from waiting import everything, finish
+
+from specviz.recipe import Recipe
+from specviz.ui.state import jobs, pairs, runs
+
+ROOT = Path(__file__).parent.parent
+
+
+def open_app(**parameters):
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    for name, value in parameters.items():
+        app.query_params[name] = value
+    return app.run()
+
+
+def texts(app):
+    kinds = ("text", "markdown", "caption", "warning", "info", "error", "code")
+    return "\n".join(element.value for kind in kinds for element in getattr(app, kind))
+
+
+def shown(app):
+    value = app.query_params["run"]
+    return value[0] if isinstance(value, list) else value
+
+
+def press(app, key):
+    app.button(key=key).click().run()
+    assert not app.exception
+    return app
+
+
+def begun():
+    """Names of all runs that were ever begun."""
+    return set(runs._shelf().jobs)
+
+
+class Gate:
+    """Lets a model's passes through, or holds them up."""
+
+    def __init__(self):
+        self.open = Event()
+        self.open.set()
+        self.error = None
+
+    def __call__(self, history):
+        assert self.open.wait(20)
+        if self.error is not None and len(history) > 14:
+            raise self.error
+        return self.real(history)
+
+
+@pytest.fixture
+def gate(monkeypatch):
+    """The page's models are tables; the gate holds up or breaks the target's passes."""
+    pair, gate = table_pair(6, seed=2), Gate()
+    pair.encode = lambda prompt, chat: [ord(c) % 6 for c in prompt]
+    gate.real, pair.target.logits = pair.target.logits, gate
+    monkeypatch.setattr(pairs, "load", lambda recipe, report: pair)
+    yield gate
+    gate.open.set()
+    for job in everything():
+        jobs.stop(job)
+
+
+def test_a_branch_that_takes_long_finishes_as_a_branch_and_begins_nothing_else(gate):
+    app = open_app(prompt="abcabc", max_tokens="24", seed="3")
+    finish(press(app, "run_toggle"))
+    parent, before = shown(app), begun()
+    app.session_state["branch-open"] = True
+    app.run()
+    gate.open.clear()
+    next(b for b in app.button if b.label == "Start the branch").click().run()
+    for _ in range(4):  # the page looks, again and again, while nothing moves
+        app.run()
+        assert app.button(key="run_toggle").label == "Stop"
+    gate.open.set()
+    finish(app)
+    child = runs.entry_by_name(shown(app))
+    assert child.parent == (parent, 1, 1) and child.run.finish == "length"
+    assert len(child.trace.output_ids) == 24
+    assert begun() - before == {child.name}
+
+
+def test_back_in_mid_run_begins_nothing_and_the_run_goes_on(gate):
+    app = open_app(run="capital")
+    app.number_input(key="seed").set_value(77).run()
+    gate.open.clear()
+    press(app, "run_toggle")
+    name, before = shown(app), begun()
+    app.query_params["run"] = "capital"  # as the browser's Back does
+    app.run()
+    assert app.button(key="run_toggle").label == "Run"
+    gate.open.set()
+    finish(app)
+    assert begun() == before
+    app.query_params["run"] = name
+    app.run()
+    assert "live run" in texts(app) and len(runs.entry_by_name(name).trace.output_ids) == 24
+
+
+def test_two_tabs_show_one_run_and_either_may_stop_it(gate):
+    one = open_app(prompt="abcabc", max_tokens="24", seed="12")
+    gate.open.clear()
+    press(one, "run_toggle")
+    name = shown(one)
+    two = open_app(prompt="abcabc", max_tokens="24", seed="12", run=name)
+    assert two.button(key="run_toggle").label == "Stop"
+    job = runs._shelf().jobs[name]
+    two.button(key="run_toggle").click()  # the other tab was quicker: it goes on no more when this arrives
+    gate.open.set()
+    finish(one)
+    two.run()
+    assert not two.exception and begun() >= {name}
+    for app in (one, two):
+        finish(press(app, "run_step"))
+    assert not job.active and runs.entry_by_name(name).run.finish in (None, "length")
+
+
+def test_a_click_on_run_that_is_made_twice_begins_one_run(gate):
+    app = open_app(prompt="abcabc", max_tokens="24", seed="13")
+    before = begun()
+    gate.open.clear()
+    press(app, "run_toggle")
+    app.session_state["_wish"] = "run"  # the second click of a double click, queued behind the first
+    app.run()
+    gate.open.set()
+    finish(app)
+    assert len(begun() - before) == 1
+
+
+def test_a_run_goes_on_while_another_page_is_shown(gate):
+    app = open_app(prompt="abcabc", max_tokens="24", seed="14")
+    press(app, "run_toggle")
+    name = shown(app)
+    app.switch_page("pages/learn.py").run()
+    assert jobs.wait(*everything())
+    assert runs._shelf().jobs[name].run.finish == "length"
+
+
+def test_a_reload_finds_the_run_and_the_list_of_runs_of_this_browser(gate, monkeypatch):
+    monkeypatch.setattr(runs, "owner", lambda: "this browser")
+    app = open_app(prompt="abcabc", max_tokens="24", seed="15")
+    gate.open.clear()
+    press(app, "run_toggle")
+    again = open_app(prompt="abcabc", max_tokens="24", seed="15", run=shown(app))  # a session of its own
+    assert again.button(key="run_toggle").label == "Stop"
+    gate.open.set()
+    finish(again)
+    assert "live run" in texts(again)
+    assert shown(app) in [entry.name for entry in runs.mine()]
+
+
+@pytest.mark.parametrize("error, said", FAILURES[:6], ids=lambda v: type(v).__name__)
+def test_a_round_that_fails_keeps_the_rounds_before_and_the_next_click_goes_on(gate, error, said):
+    app = open_app(prompt="abcabc", max_tokens="24", seed="16")
+    gate.error = error
+    finish(press(app, "run_toggle"))
+    assert not app.exception
+    assert "The run stopped." in texts(app) and said in texts(app)
+    name = shown(app)
+    made = len(runs.entry_by_name(name).trace.rounds)
+    assert made and app.button(key="run_toggle").label == "Resume"
+    gate.error = None
+    finish(press(app, "run_toggle"))
+    assert shown(app) == name and "The run stopped." not in texts(app)
+    assert runs.entry_by_name(name).run.finish == "length"
+
+
+@pytest.mark.parametrize("error, said", FAILURES, ids=lambda v: type(v).__name__)
+def test_a_loading_that_fails_says_so_and_the_next_click_works(gate, monkeypatch, error, said):
+    working = pairs.load
+
+    def broken(recipe, report):
+        raise error
+
+    monkeypatch.setattr(pairs, "load", broken)
+    app = open_app(prompt="abcabc", max_tokens="24", seed="17")
+    finish(press(app, "run_toggle"))
+    assert not app.exception
+    assert "The run could not start." in texts(app) and said in texts(app)
+    assert app.button(key="run_toggle").label == "Run"
+    monkeypatch.setattr(pairs, "load", working)
+    finish(press(app, "run_toggle"))
+    assert "live run" in texts(app)
+
+
+def test_an_audit_that_fails_says_so_and_can_be_repeated(gate, monkeypatch):
+    from specviz.ui.rounds import cache_audit
+
+    real = cache_audit.check_caches
+
+    def broken(run):
+        raise RuntimeError("CUDA out of memory")
+
+    app = open_app(prompt="abcabc", max_tokens="12", seed="18")
+    finish(press(app, "run_toggle"))
+    monkeypatch.setattr(cache_audit, "check_caches", broken)
+    finish(press(app, "audit"))
+    assert "The audit broke off." in texts(app) and "memory of the device is full" in texts(app)
+    monkeypatch.setattr(cache_audit, "check_caches", real)
+    finish(press(app, "audit"))
+    assert app.success and "broke off" not in texts(app)
+
+
+def test_what_if_stays_with_its_run():
+    app = open_app(run="capital", sel="1.1")
+    slider = next(s for s in app.slider if "random number" in s.label)
+    slider.set_value(0.123).run()
+    assert "not what happened" in texts(app)
+    app.query_params["run"], app.query_params["sel"] = "story", "1.1"
+    app.run()
+    assert "not what happened" not in texts(app)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """A shelf of its own that keeps 64 MiB, on which every run takes 40 and every trace 10."""
+    shelf = runs._Shelf()
+    monkeypatch.setattr(runs, "_SHELF", shelf)
+    monkeypatch.setattr(runs, "settings", lambda: SimpleNamespace(kept_runs=64))
+    monkeypatch.setattr(runs, "run_bytes", lambda run: 0 if run is None else 40 << 20)
+    monkeypatch.setattr(runs, "trace_bytes", lambda trace: 10 << 20)
+    return shelf
+
+
+def put(shelf, name, going=False):
+    entry = runs.Entry(name, name, "live", None, Recipe(), SimpleNamespace(finish=None, pair="the pair"))
+    if going:
+        shelf.jobs[name] = SimpleNamespace(active=True)
+    shelf.put(entry)
+    return entry
+
+
+def test_a_run_that_goes_on_is_never_dropped_and_the_rest_is_bounded(small):
+    first = put(small, "going", going=True)
+    others = [put(small, str(i)) for i in range(8)]
+    assert small.entries["going"] is first and first.run is not None
+    assert others[-1].run is not None and all(other.run is None for other in others[:-1])
+    held = sum(10 + (40 if entry.run else 0) for entry in small.entries.values())
+    assert held <= 64 + 50 + 10  # what is going and what was put last stay in any case
+    assert all(other.dropped for other in others[:-1]) and "0" in small.gone
+
+
+def test_what_was_dropped_is_said_where_it_is_missed(gate):
+    app = open_app(prompt="abcabc", max_tokens="24", seed="19")
+    finish(press(app, "run_step"))
+    name = shown(app)
+    runs._shelf().let_go(runs.entry_by_name(name), "the server needed their memory for other runs")
+    app.run()
+    assert "can be looked at but not resumed" in texts(app)
+    assert app.button(key="run_toggle").label == "Run"
+    del runs._shelf().entries[name], runs._shelf().jobs[name]
+    runs._shelf().gone[name] = None
+    app.run()
+    assert "This run is no longer here" in texts(app)
+
+
+def test_a_pair_that_has_to_go_takes_its_resting_runs_along(small):
+    resting = put(small, "resting")
+    small.let_pair_go("the pair")
+    assert resting.run is None and "make room" in resting.dropped
+
+
+def test_text_of_a_link_is_never_markup(gate, monkeypatch):
+    from specviz.models.errors import LoadError
+
+    def broken(recipe, report):
+        raise LoadError(f"{recipe.target} cannot be found")
+
+    monkeypatch.setattr(pairs, "load", broken)
+    app = open_app(target="[x](http://evil.example) :red[y]", prompt="abc")
+    finish(press(app, "run_toggle"))
+    assert "[x](http://evil.example)" in "".join(t.value for t in app.text)
+    marked = [e.value for kind in ("markdown", "caption", "info", "error") for e in getattr(app, kind)]
+    marked += [e.label for e in (*app.button, *app.get("expander"))]
+    assert not any("evil.example" in text for text in marked)
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("out of memory"), KeyError("x"), ZeroDivisionError()], ids=repr
+)
+def test_a_page_that_fails_says_so_with_the_details_folded_and_the_next_click_works(monkeypatch, error):
+    from specviz.ui.rounds import run_bar
+
+    def broken(trace):
+        raise error
+
+    real = run_bar.metric_row
+    monkeypatch.setattr(run_bar, "metric_row", broken)
+    app = open_app(run="capital")
+    assert "could not be drawn" in app.error[0].value
+    assert [box.label for box in app.expander if box.label == "Details"]
+    assert len(app.exception) == 1  # in the details, where tests see it
+    monkeypatch.setattr(run_bar, "metric_row", real)
+    app.button(key="try-again").click().run()
+    assert not app.exception and not app.error
