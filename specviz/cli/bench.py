@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -145,9 +146,52 @@ def memory(args: argparse.Namespace) -> dict[str, str]:
     }
 
 
+PROMPTS = (
+    "The capital of France is",
+    "Once upon a time there was a girl who",
+    "def quicksort(a):",
+    "The history of the Roman empire began",
+    "My favourite recipe is",
+    "One, two, three,",
+    "The theory of relativity says",
+    "In the morning the fisherman",
+    "Dear Sir or Madam,",
+    "The best way to learn",
+)
+
+
+def rules(args: argparse.Namespace) -> dict[str, str]:
+    """Accepted draft tokens a round under the two exact rules: in runs, and expected from the same drafts."""
+    from specviz.decoding.block import EXACT_RULES
+    from specviz.reading.two_rules import compare
+
+    pair = options.load(args)
+    options.end_progress_line()
+    figures = {}
+    for temperature in (0.7, 1.0):
+        for k in (4, 8):
+            texts = []
+            counts = []
+            for rule in EXACT_RULES:
+                recipe = Recipe(rule=rule, k=k, temperature=temperature, max_tokens=64)
+                runs = [
+                    replace(recipe, prompt=prompt, seed=seed).start(pair)
+                    for seed, prompt in enumerate(PROMPTS, 100)
+                ]
+                texts += [list(decoding) for decoding in runs]
+                drafted = [round for text in texts[-len(runs) :] for round in text if round.k]
+                counts.append(f"{rule} {sum(r.accepted for r in drafted) / len(drafted):.3f}")
+            found = compare(texts)
+            assert found is not None
+            figures[f"T = {temperature:g}, K = {k}, in runs"] = ", ".join(counts)
+            figures[f"T = {temperature:g}, K = {k}, same drafts"] = found.sentence
+    return figures
+
+
 BENCHMARKS = {
     "engine": engine,
     "engines": engines,
+    "rules": rules,
     "load": load,
     "memory": memory,
     "first-page": bench_pages.first_page,

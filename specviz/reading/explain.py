@@ -48,7 +48,7 @@ def verdict(inspection: Inspection, notation: Notation = "leviathan") -> Sentenc
 
 def residual_line(inspection: Inspection, notation: Notation = "leviathan") -> str:
     """One plain line that says what the residual is, in the place where it is met."""
-    if inspection.by_blocks and inspection.state in ("rejected", "corrected"):
+    if inspection.by_blocks and inspection.state != "bonus":
         return explain_block.residual_line(inspection, notation)
     p, q = letters(notation)
     what = f"what {p} has left over after {q} has used its share: max(0, {p} − {q})"
@@ -109,6 +109,8 @@ def masses(inspection: Inspection, notation: Notation = "leviathan") -> str:
     p, q = letters(notation)
     if not row.residual_mass:
         return f"{p} and {q} are equal here: nothing can be rejected."
+    if inspection.by_blocks:
+        return explain_block.masses(inspection, notation)
     return (
         f"Over all tokens that the draft might have drawn here, one is kept with chance β = "
         f"{number(row.beta)}, the area that {p} and {q} share, and rejected with chance TV = "

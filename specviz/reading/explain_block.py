@@ -56,9 +56,25 @@ def residual(inspection: Inspection, notation: Notation) -> str:
 def residual_line(inspection: Inspection, notation: Notation) -> str:
     """What the residual is under this rule."""
     p, q = letters(notation)
+    if inspection.round.residual_empty and inspection.state in ("rejected", "corrected"):
+        return f"Rounding left nothing of {residual(inspection, notation)}, so {p} itself was used."
+    if inspection.state in ("rejected", "corrected"):
+        start = "Under block verification the residual is"
+    else:
+        start = "Had the kept beginning ended before this token, the next one would come from"
     return (
-        f"Under block verification the residual is {residual(inspection, notation)}: what is left of {p}, "
-        f"scaled by the weight r of the beginning that is kept before it, after {q} has used its share."
+        f"{start} {residual(inspection, notation)}: what is left of {p}, scaled by the weight r of the "
+        f"beginning before it, after {q} has used its share."
+    )
+
+
+def masses(inspection: Inspection, notation: Notation) -> str:
+    """The areas of the chart, and what they do and do not decide here."""
+    p, q = letters(notation)
+    return (
+        f"{p} and {q} share β = {number(inspection.row.beta)}. Under block verification that alone does not "
+        "decide whether the token is kept: it depends on the tokens before and after it, by way of r and h. "
+        f"The residual's bars show max(0, r·{p} − {q}) scaled up to 1."
     )
 
 

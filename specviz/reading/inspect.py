@@ -119,6 +119,11 @@ class Inspection:
         """r of the beginning of the block before the row whose numbers are shown; 1 under other rules."""
         return _weight_before(self.round, self.row_position - 1)
 
+    @property
+    def residual_mass(self) -> float | None:
+        """Of what a correction at the row would be drawn from; None in the bonus row."""
+        return residual(self.round, self.row_position - 1)[1]
+
     def keeps(self, u: float) -> bool | None:
         """What the rule says of the row's draft token, or of the beginning that ends with it, if u falls
         there. None without one."""

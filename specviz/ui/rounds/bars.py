@@ -24,9 +24,11 @@ def distributions(inspection: Inspection, show: Show, notation: Notation = "levi
     linear = _linear(columns)
     residuals = [c.residual or 0.0 for c in columns]
     residual_top = 1.2 * _top(residuals) if both else None
-    title = f"residual max(0, {p} − {q}), scaled up to 1"
-    if not row.residual_mass:
-        title = f"no residual: {p} and {q} are equal"
+    scaled = f"r·{p}" if inspection.by_blocks else p
+    title = f"residual max(0, {scaled} − {q}), scaled up to 1"
+    if not inspection.residual_mass:
+        title = f"no residual: {scaled} is nowhere above {q}" if row.residual_mass else title
+        title = title if row.residual_mass else f"no residual: {p} and {q} are equal"
     legend = [("target", f"target {p}")]
     if both:
         legend += [("draft", f"draft {q}"), ("overlap", f"overlap β = 1 − TV = {number(row.beta)}")]
@@ -57,7 +59,7 @@ def describe_distributions(inspection: Inspection, show: Show, notation: Notatio
     heaviest = max(inspection.candidates, key=lambda c: c.residual or 0.0)
     if heaviest.residual:
         text += (
-            f" Under them the residual, {number(row.residual_mass)} in all: its largest share is "
+            f" Under them the residual, {number(inspection.residual_mass)} in all: its largest share is "
             f"{show(heaviest.token)} with {number(heaviest.residual)}."
         )
     return text

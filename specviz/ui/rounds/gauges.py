@@ -28,6 +28,8 @@ def gauge_band(inspection: Inspection, u: float) -> Band:
     if not 0.0 < keep < 1.0:
         sides = [("kept", 0.0, 1.0) if keep else ("refused", 0.0, 1.0)]
     words = {"kept": "kept", "refused": "rejected"}
+    if inspection.by_blocks:
+        words = {"kept": "passes", "refused": "does not pass"}
     always = "" if len(sides) == 2 else "always "
     return Band(
         boxes=tuple(

@@ -168,7 +168,7 @@ def _coin(place: Inspection, show: Show, notation: Notation, key: str, run: str,
         run=run,
         place=(place.round.number, place.position),
     )
-    if place.state == "discarded":
+    if place.state == "discarded" and not place.by_blocks:
         return
     st.slider(
         f"What if the random number u had fallen elsewhere? {explain.coins(place)}",

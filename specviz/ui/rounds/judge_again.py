@@ -8,6 +8,7 @@ from specviz.decoding.faults import FAULTS
 from specviz.decoding.trace import Trace
 from specviz.decoding.verify import VerifyError
 from specviz.reading.rejudge import NotRecorded, rejudge_trace
+from specviz.reading.two_rules import compare
 from specviz.recipe import EXACT
 from specviz.tokens import visible
 from specviz.ui.state import address, keys
@@ -33,6 +34,9 @@ def panel(trace: Trace) -> None:
         except (NotRecorded, VerifyError) as error:
             st.text(f"This run cannot be judged by {name}: {error}")
             return
+        both = compare([trace.rounds])
+        if both is not None and name in EXACT_RULES:
+            st.caption(both.sentence + " Computed from these drafts, without a random number.")
         before = sum(round.accepted for round in trace.rounds)
         if again.first_difference is None:
             st.write(f"Every round ends as it did: {again.accepted} draft tokens accepted, as recorded.")

@@ -37,7 +37,8 @@ export function legend() {
 }
 
 /** How to read a cell, beside a small one. */
-export function reading([P, Q]) {
+export function reading([P, Q], blocks) {
   const bar = el("span", "bar accepted", { "aria-hidden": "true", style: "--a: 0.7; --u: 0.35" }, el("i"), el("b"));
+  if (blocks) return [bar, `bar and number: h, what u is compared with for the beginning of the block up to there · mark: the random number u · the longest beginning whose mark lies on its bar is kept · share: of the residual · ${P}: the target's probability`];
   return [bar, `bar and number: accept probability min(1, ${P}/${Q}) · mark: the random number u · a proposal is accepted when the mark lies on the bar · share: of the residual · ${P}: the target's probability`];
 }

@@ -132,7 +132,7 @@ class Timeline {
     if (!kept) {
       this.player.stop();
       this.step = this.now = null;
-      this.reading.replaceChildren(...reading(this.model.letters));
+      this.reading.replaceChildren(...reading(this.model.letters, this.model.rounds.some((round) => round.verifier === "block")));
     }
     this.text.update(this.model, this.isCovered, kept);
     return kept;
