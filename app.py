@@ -3,11 +3,12 @@
 import streamlit as st
 
 from specviz.ui.shell import frame, tour
-from specviz.ui.state import address, jobs
+from specviz.ui.state import address, guard, jobs
 
 st.set_page_config(page_title="SpecViz", page_icon="⏩", layout="wide")
 frame.enter()
 jobs.look()
+guard.admit()
 page = st.navigation(frame.pages(), position="top")
 address.carry_over(page.url_path)
 tour.banner()

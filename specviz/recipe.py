@@ -6,6 +6,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from specviz.decoding.sampling import COLDEST, SamplingConfig
+from specviz.settings import settings
 
 if TYPE_CHECKING:
     from specviz.decoding.protocols import Pair
@@ -13,18 +14,16 @@ if TYPE_CHECKING:
 
 BUILT_IN = "built-in"
 EXACT = "exact"
-LONGEST_PROMPT = 8000  # characters in a link; what a browser and the proxies in between pass on
 ON, OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
-# Ranges of the numbers, as controls offer them and as values from links are clamped to them.
+# Ranges of the numbers, as controls offer them and as values from links are clamped to them. `limits` has
+# those that whoever runs the server decides.
 LIMITS: dict[str, tuple[float, float]] = {
-    "k": (0, 16),
     "temperature": (0.0, 2.0),
     "top_k": (0, 200),
     "top_p": (0.05, 1.0),
     "min_p": (0.0, 0.5),
     "penalty": (0.5, 2.0),
     "seed": (0, 2**31 - 1),
-    "max_tokens": (1, 1024),
 }
 CONTROLS = ("temperature", "top_k", "top_p", "min_p", "penalty")
 
@@ -104,7 +103,16 @@ class Recipe:
 
 def limits(name: str) -> tuple[float, float]:
     """The range of a number; a draft's control has the target's."""
+    if name == "k":
+        return 0, settings().max_k
+    if name == "max_tokens":
+        return 1, settings().max_new_tokens
     return LIMITS[name.removeprefix("draft_")]
+
+
+def longest_prompt() -> int:
+    """Characters of a prompt: by default what browsers and proxies pass on in a link."""
+    return settings().max_prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +163,8 @@ def checked(name: str, value: Any) -> tuple[Any, str]:
 
 
 def _checked_text(name: str, text: str, default: str) -> tuple[str, str]:
-    if len(text) > LONGEST_PROMPT:
-        return default, f"has {len(text):,} characters, and at most {LONGEST_PROMPT:,} are taken"
+    if len(text) > longest_prompt():
+        return default, f"has {len(text):,} characters, and at most {longest_prompt():,} are taken"
     if any("\ud800" <= character <= "\udfff" for character in text):
         return default, "contains half of a surrogate pair, which is no character"
     try:

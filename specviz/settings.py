@@ -33,8 +33,8 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
 
-    target: str = Field("built-in", description="target that a page opens with")
-    draft: str = Field("", description="draft that a page opens with; empty: the target's own")
+    target: str = Field("built-in", description="target of the pair that is loaded at a warm start or pinned")
+    draft: str = Field("", description="draft of that pair; empty: the target's own")
     pinned: bool = Field(False, description="visitors cannot choose other models than these two")
     allowed_models: tuple[str, ...] | None = Field(
         None,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from specviz.recipe import DEFAULT, LONGEST_PROMPT, Recipe, checked, from_link, replaced, to_link
+from specviz.recipe import DEFAULT, Recipe, checked, from_link, longest_prompt, replaced, to_link
 
 
 @pytest.mark.parametrize("name", ["k", "seed", "temperature", "top_p", "draft_penalty", "max_tokens"])
@@ -26,7 +26,7 @@ def test_what_is_no_number_is_the_default_and_said(name, value):
         ("drafter", "<script>", "model", "none that there is"),
         ("drafter", "early-exit:x", "model", "none that there is"),
         ("rule", "[x](http://y)", "exact", "none that there is"),
-        ("prompt", "x" * (LONGEST_PROMPT + 1), DEFAULT.prompt, "8,001 characters, and at most 8,000"),
+        ("prompt", "x" * (longest_prompt() + 1), DEFAULT.prompt, "8,001 characters, and at most 8,000"),
         ("prompt", "a\ud800", DEFAULT.prompt, "half of a surrogate pair"),
         ("target", "\udc80", DEFAULT.target, "half of a surrogate pair"),
     ],

@@ -10,7 +10,7 @@ from specviz import traces
 from specviz.decoding.run import RunError
 from specviz.models.errors import LoadError
 from specviz.reading.metrics import Metrics, metrics
-from specviz.recipe import LIMITS, Recipe, to_link
+from specviz.recipe import Recipe, limits, to_link
 from specviz.tokens import visible
 from specviz.ui.drafters import charts, models
 from specviz.ui.shell.palette import CONFIG
@@ -134,7 +134,7 @@ def _controls() -> Recipe:
     going = models.going()
     columns = st.columns([3, 0.8, 1.1, 0.9, 0.9])
     prompt = columns[0].text_area(
-        "Prompt", key=keys.SAME_PROMPT, height=100, max_chars=recipes.LONGEST_PROMPT, disabled=going
+        "Prompt", key=keys.SAME_PROMPT, height=100, max_chars=recipes.longest_prompt(), disabled=going
     )
 
     def number(column: int, label: str, key: str, value: Any, low: Any, high: Any, text: str = "") -> Any:
@@ -143,9 +143,9 @@ def _controls() -> Recipe:
             label, low, high, value, step=step, key=key, disabled=going, help=text or None
         )
 
-    k = number(1, "Drafts K", keys.SAME_K, 4, 1, int(LIMITS["k"][1]), links.HELP["k"])
+    k = number(1, "Drafts K", keys.SAME_K, 4, 1, int(limits("k")[1]), links.HELP["k"])
     temperature = number(2, "Temperature", keys.SAME_TEMPERATURE, 0.7, 0.0, 2.0, links.HELP["temperature"])
-    seed = number(3, "Seed", keys.SAME_SEED, 0, 0, int(LIMITS["seed"][1]))
+    seed = number(3, "Seed", keys.SAME_SEED, 0, 0, int(limits("seed")[1]))
     tokens = number(4, "Tokens", keys.SAME_TOKENS, 48, 1, 256)
     return replace(models.recipe(), prompt=prompt, k=k, temperature=temperature, seed=seed, max_tokens=tokens)
 

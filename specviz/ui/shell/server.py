@@ -146,7 +146,7 @@ def _warm() -> None:
     from specviz.recipe import Recipe
     from specviz.ui.state import pairs
 
-    pairs.shelf().load(Recipe(target=settings().target, draft=settings().draft), lambda progress: None)
+    pairs.load(Recipe(target=settings().target, draft=settings().draft), lambda progress: None)
 
 
 def _end() -> None:

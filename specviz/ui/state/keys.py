@@ -15,6 +15,7 @@ def of(*parts: object) -> str:
 # The frame around every page.
 TRY_AGAIN = "try-again"
 ENTERED = "_entered"
+ADMITTED = "_admitted"
 PROJECTOR = "projector"
 TEACHER_HIDE = "teacher-hide"
 TEACHER_LARGE = "teacher-large"

@@ -9,9 +9,10 @@ import streamlit as st
 
 from specviz import recipe as recipes
 from specviz.decoding.block import BLOCK, EXACT_RULES
-from specviz.recipe import CONTROLS, LIMITS, Recipe, Replaced, to_link
+from specviz.recipe import CONTROLS, Recipe, Replaced, limits, to_link
+from specviz.settings import settings
 from specviz.ui.shell.markup import code
-from specviz.ui.state import keys
+from specviz.ui.state import guard, keys
 from specviz.ui.state.address import hidden
 
 DRAFTERS = {
@@ -75,8 +76,15 @@ def recipe_panel(disabled: bool, shown: Recipe | None = None) -> Recipe:
     ):
         values |= _details(control, disabled)
     recipe = Recipe(**{f.name: values.get(f.name, getattr(recipes.DEFAULT, f.name)) for f in fields(Recipe)})
-    if refused(recipe):
-        st.error(refused(recipe), icon=":material/error:")
+    if settings().pinned:
+        recipe = replace(recipe, target=settings().target, draft=settings().draft)
+    if settings().read_only:
+        st.caption(guard.refusal(recipe))
+    elif why := guard.refusal(recipe):
+        st.error("These settings cannot be run on this server.", icon=":material/error:")
+        st.text(why)  # it may name what a link asks for
+    elif why := _too_long(recipe):
+        st.error(why, icon=":material/error:")
     elif recipe != _meaning(_settings(), shown):
         _write_address(recipe)
     for trouble in st.session_state.get(keys.UNUSABLE, ()):
@@ -86,12 +94,16 @@ def recipe_panel(disabled: bool, shown: Recipe | None = None) -> Recipe:
 
 def refused(recipe: Recipe) -> str:
     """Why these settings cannot be run, or ""."""
+    return guard.refusal(recipe) or _too_long(recipe)
+
+
+def _too_long(recipe: Recipe) -> str:
     length = len(recipe.prompt)
-    if length <= recipes.LONGEST_PROMPT:
+    if length <= recipes.longest_prompt():
         return ""
     return (
         f"This prompt has {length:,} characters. A link carries the prompt, and holds at most "
-        f"{recipes.LONGEST_PROMPT:,}: shorten it to run it."
+        f"{recipes.longest_prompt():,}: shorten it to run it."
     )
 
 
@@ -182,7 +194,7 @@ def _main(name: str, disabled: bool) -> Any:
 
 def _number(name: str, label: str, disabled: bool) -> Any:
     default = getattr(recipes.DEFAULT, name)
-    low, high = LIMITS[name.removeprefix("draft_")]
+    low, high = limits(name)
     kind = type(default)
     return st.number_input(
         label,

@@ -38,6 +38,16 @@ def owner() -> str:
     return name
 
 
+def visitors() -> int:
+    """How many sessions have a page open, this one included."""
+    if not exists():
+        return 1
+    with _lock:
+        known = [session for sessions in _sessions.values() for session in sessions]
+    active = get_instance().is_active_session
+    return sum(active(session) is True for session in known)  # a stand-in in tests says neither
+
+
 def _token(cookie: str) -> bytes:
     """The constant part of the cookie `2|mask|masked token|time`, whose mask changes; b"" if it has none."""
     try:

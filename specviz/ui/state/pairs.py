@@ -17,7 +17,7 @@ from specviz.models.errors import LoadError
 from specviz.models.progress import Progress, Report
 from specviz.recipe import Recipe
 from specviz.settings import settings
-from specviz.ui.state import device, trouble
+from specviz.ui.state import device, guard, trouble
 
 Key = tuple[str, str]
 
@@ -146,7 +146,8 @@ def shelf() -> PairShelf:
 
 
 def load(recipe: Recipe, report: Report) -> Any:
-    """The pair of a recipe; see `PairShelf.load`."""
+    """The pair of a recipe, if this server may load it; see `PairShelf.load`."""
+    guard.require(recipe)
     return shelf().get(recipe) or shelf().load(recipe, report)
 
 
@@ -156,6 +157,7 @@ def obtain(recipe: Recipe, place: Any) -> Any:
     Raises:
         LoadError: if it cannot be had.
     """
+    guard.require(recipe)
     known = shelf().get(recipe)
     if known is not None:
         return known
