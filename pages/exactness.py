@@ -8,8 +8,8 @@ from specviz.ui.exactness import (
     caches,
     continuations,
     evidence,
+    examined,
     gallery,
-    place,
     proof,
     sampling,
     summary,
@@ -26,15 +26,15 @@ st.markdown(
     "exactly the probability that the target alone would give it. Five checks test that on a real run, "
     "beside a rule that is known to be wrong and has to fail."
 )
-at = place.selected(entry) if entry is not None else None
-place.heading(entry, at)
+at = examined.selected(entry) if entry is not None else None
+examined.heading(entry, at)
 if entry is None:
     st.info("These settings have not been run here yet: run them on the Rounds page, or choose a run above.")
 elif at is None:
     st.info("This run drafted nothing, so there is no rule to check: choose another run above.")
 else:
-    where = place.obtain(entry, at, st.container())
-    place.text(where)
+    where = examined.obtain(entry, at, st.container())
+    examined.text(where)
     top = st.container()
     with st.container(key=keys.STAGE):
         left, right = st.columns([1.75, 1], gap="medium")

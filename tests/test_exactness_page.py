@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 from waiting import finish
 
 from specviz import traces
+from specviz.decoding.block import BLOCK, verify_whole_block
 from specviz.decoding.faults import FAULTS, Rule
 from specviz.decoding.faults.variations import correction_p
 from specviz.exactness import arithmetic as arithmetic_module
@@ -22,7 +23,7 @@ from specviz.exactness.recompute import table_spot
 from specviz.exactness.sampling import SamplingTest
 from specviz.recipe import Recipe
 from specviz.ui.exactness import charts, lines, memory, sampling
-from specviz.ui.exactness.place import Place, obtain
+from specviz.ui.exactness.examined import Examined, obtain
 from specviz.ui.state import pairs, runs
 
 ROOT = Path(__file__).parent.parent
@@ -60,7 +61,7 @@ def place():
     entry = runs._recorded("capital")
     round = entry.trace.rounds[5]
     table = table_spot(round.positions[0])
-    return Place(entry, round, 1, table.spot, table.ids, tuple(range(8)), 49_144)
+    return Examined(entry, round, 1, table.spot, table.ids, tuple(range(8)), 49_144)
 
 
 def test_it_opens_on_a_recorded_run_with_all_verdicts_and_without_torch():
@@ -226,6 +227,7 @@ def test_an_exact_rule_that_is_not_exact_is_reported(monkeypatch):
     assert "✗ contradicts p" in shown
 
 
+@pytest.mark.slow
 def test_every_fault_can_be_chosen(live):
     for name in FAULTS:
         app = open_app(run=live, fault=name, full="1")
@@ -322,6 +324,16 @@ def test_with_a_cache_fault_sampling_stays_green_and_the_caches_turn_red(live, n
     assert "✓ 2 sampling" in shown
     assert "✓ caught" not in shown
     assert "Two surfaces" in shown
+
+
+def test_a_run_judged_by_blocks_is_checked_as_an_exact_one(monkeypatch):
+    pair = WordPair()
+    monkeypatch.setattr(pairs, "obtain", lambda *args, **more: pair)
+    entry = runs.Entry("blocks", "blocks", "live", story(40, verifier=verify_whole_block), Recipe(rule=BLOCK))
+    runs._shelf().put(entry)
+    shown = texts(open_app(run="blocks"))
+    assert "Not judged by the exact rule" not in shown
+    assert "✓ 3 on the run" in shown
 
 
 def test_the_evidence_goes_over_all_runs_of_this_browser(live):

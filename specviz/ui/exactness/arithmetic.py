@@ -6,21 +6,25 @@ from specviz.decoding.faults import Fault
 from specviz.exactness.arithmetic import Arithmetic, arithmetic
 from specviz.reading.prose import number
 from specviz.ui.exactness import badges, charts
-from specviz.ui.exactness.place import Place, memo
+from specviz.ui.exactness.examined import Examined, memo
 from specviz.ui.shell.palette import CONFIG
 from specviz.ui.state import keys
 
 
-def sums(place: Place, fault: Fault | None = None) -> Arithmetic:
-    """The sums at a place, under the exact rule or a fault."""
+def sums(examined: Examined, fault: Fault | None = None) -> Arithmetic:
+    """The sums at a position, under the exact rule or a fault."""
     name = "" if fault is None else fault.name
-    return memo(place, "sums", name, make=lambda: arithmetic(place.spot, fault, place.columns))
+    return memo(examined, "sums", name, make=lambda: arithmetic(examined.spot, fault, examined.columns))
 
 
-def card(place: Place) -> None:
-    found = sums(place)
-    columns = len(place.spot.p)
-    over = f"{place.tokens:,} tokens" if place.full else f"{columns} columns for {place.tokens:,} tokens"
+def card(examined: Examined) -> None:
+    found = sums(examined)
+    columns = len(examined.spot.p)
+    over = (
+        f"{examined.tokens:,} tokens"
+        if examined.full
+        else f"{columns} columns for {examined.tokens:,} tokens"
+    )
     deviation = f"{found.deviation:.1e}" if found.deviation else "0"
     verdict = ("green", f"✓ {deviation}") if found.ok else ("red", f"✗ {deviation}")
     with st.container(border=True, key=keys.CARD_ARITHMETIC):
@@ -30,10 +34,10 @@ def card(place: Place) -> None:
             f"Largest deviation over {over}: {badges.badge(verdict)}"
         )
         st.plotly_chart(
-            charts.stack(found, place.show, place.others),
+            charts.stack(found, examined.show, examined.others),
             key=keys.ARITHMETIC_CHART,
             config=CONFIG,
-            alt=charts.describe_stack(found, place.show),
+            alt=charts.describe_stack(found, examined.show),
         )
         st.caption(
             f"The draft's token is kept with β = Σ min(p, q) = {number(found.beta, 3)}; the residual fills "

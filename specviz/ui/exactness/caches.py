@@ -5,6 +5,7 @@ from typing import Any
 
 import streamlit as st
 
+from specviz.decoding.block import EXACT_RULES
 from specviz.decoding.run import DecodingRun
 from specviz.exactness.cache_check import CacheCheck, check_caches
 from specviz.reading.prose import count
@@ -73,7 +74,8 @@ def auditing(entry: Entry) -> Auditing | None:
     """The job for the chosen engine; None if it is not known how to load the pair."""
     if entry.recipe is None:
         return None
-    rule = chosen_fault.fault().name if st.session_state.get(keys.CACHES) == ENGINES[1] else EXACT
+    own = entry.recipe.rule if entry.recipe.rule in EXACT_RULES else EXACT
+    rule = chosen_fault.fault().name if st.session_state.get(keys.CACHES) == ENGINES[1] else own
     key = entry.name, rule
     name = keys.of(keys.AUDITING, *key)
     recipe = replace(entry.recipe, rule=rule)
@@ -110,7 +112,7 @@ def card(entry: Entry) -> None:
         assert job is not None
         _controls(job)
         jobs.progress(job, "This check broke off.", bar=False)
-        if job.key[1] != EXACT:
+        if job.key[1] not in EXACT_RULES:
             st.caption(f"With: {chosen_fault.fault().title}")
         if job.checks:
             bad = next((check.round for check in job.checks if not check.ok), None)

@@ -5,28 +5,28 @@ import streamlit as st
 from specviz.exactness.proof import proof
 from specviz.reading.prose import Part, number, sentence
 from specviz.ui.exactness import badges
-from specviz.ui.exactness.place import Place
+from specviz.ui.exactness.examined import Examined
 from specviz.ui.shell.markup import code, markdown
 from specviz.ui.state import keys
 
 
-def card(place: Place) -> None:
+def card(examined: Examined) -> None:
     with st.container(border=True, key=keys.CARD_PROOF):
         badges.title("Why it is exact: five lines, with these numbers")
         with st.container(horizontal=True, vertical_alignment="bottom"):
             column = st.selectbox(
                 "For the token x",
-                place.columns,
-                index=_drafted(place),
-                format_func=place.show,
-                key=keys.of(keys.PROOF, *place.key),
+                examined.columns,
+                index=_drafted(examined),
+                format_func=examined.show,
+                key=keys.of(keys.PROOF, *examined.key),
                 width=230,
             )
-            found = proof(place.spot, column)
+            found = proof(examined.spot, column)
             given = sentence(
                 Part("target", f"p = {number(found.p, 4)}"), " ", Part("draft", f"q = {number(found.q, 4)}")
             )
-            st.markdown(f"{markdown(given, place.show)} and β = {number(found.beta, 4)}", width="content")
+            st.markdown(f"{markdown(given, examined.show)} and β = {number(found.beta, 4)}", width="content")
         for i, line in enumerate(found.lines, 1):
             said, shown = st.columns([1, 1.7], gap="small")
             said.markdown(f"**{i}** {line.why}")
@@ -43,7 +43,7 @@ def card(place: Place) -> None:
             )
 
 
-def _drafted(place: Place) -> int:
+def _drafted(examined: Examined) -> int:
     """Which of the columns is the draft's token."""
-    ids = [column if place.ids is None else place.ids[column] for column in place.columns]
-    return ids.index(place.row.token)
+    ids = [column if examined.ids is None else examined.ids[column] for column in examined.columns]
+    return ids.index(examined.row.token)

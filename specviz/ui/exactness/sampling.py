@@ -9,7 +9,7 @@ from specviz.exactness.sequential import THRESHOLD, draws_needed
 from specviz.reading.prose import number
 from specviz.ui.exactness import badges, charts, chosen_fault
 from specviz.ui.exactness.arithmetic import sums
-from specviz.ui.exactness.place import Place, memo
+from specviz.ui.exactness.examined import Examined, memo
 from specviz.ui.shell.palette import CONFIG
 from specviz.ui.state import jobs, keys
 
@@ -24,19 +24,19 @@ class Drawing(jobs.Job):
     """The draws of the exact rule and of the fault beside it; both are always equally many.
 
     Attributes:
-        key: the place and the fault.
+        key: the position and the fault.
         goal: draws to stop at.
         caught_at: draws after which a look at the fault's raised the alarm first.
     """
 
-    def __init__(self, place: Place, fault: Fault | None, seed: int) -> None:
+    def __init__(self, examined: Examined, fault: Fault | None, seed: int) -> None:
         super().__init__()
-        self.key = place.key, fault and fault.name, seed
-        self.columns = place.columns
-        self._bytes = 64 * place.spot.p.nbytes  # guide tables, counts and distributions of both
+        self.key = examined.key, fault and fault.name, seed
+        self.columns = examined.columns
+        self._bytes = 64 * examined.spot.p.nbytes  # guide tables, counts and distributions of both
         self.goal = FIRST
-        self.exact = SamplingTest(place.spot, None, seed)
-        self.control = None if fault is None else SamplingTest(place.spot, fault, seed)
+        self.exact = SamplingTest(examined.spot, None, seed)
+        self.control = None if fault is None else SamplingTest(examined.spot, fault, seed)
         self.caught_at: int | None = None
         self._checks: tuple[int, SamplingCheck, SamplingCheck | None] | None = None
         self._add(FIRST)
@@ -76,28 +76,28 @@ class Drawing(jobs.Job):
             self.control.add(n)
 
 
-def drawing(place: Place) -> Drawing:
-    """The draws at this place beside the chosen fault."""
+def drawing(examined: Examined) -> Drawing:
+    """The draws at this position beside the chosen fault."""
     fault = chosen_fault.fault()
-    control = fault if place.decides(fault) else None
+    control = fault if examined.decides(fault) else None
     seed = st.session_state.get(keys.DRAW_SEED, 0)
-    name = keys.of(keys.DRAWING, *place.key, control and control.name, seed)
-    return jobs.kept(name) or jobs.keep(name, Drawing(place, control, seed))
+    name = keys.of(keys.DRAWING, *examined.key, control and control.name, seed)
+    return jobs.kept(name) or jobs.keep(name, Drawing(examined, control, seed))
 
 
-def needed(place: Place, fault: Fault) -> int | None:
+def needed(examined: Examined, fault: Fault) -> int | None:
     """Draws after which this fault is caught 9 times of 10, from its exact distribution; None for never."""
 
     def make() -> int | None:
-        law = fault.law(place.spot)
+        law = fault.law(examined.spot)
         assert law is not None
-        return draws_needed(place.spot.p, law / law.sum())
+        return draws_needed(examined.spot.p, law / law.sum())
 
-    return memo(place, "needed", fault.name, make=make)
+    return memo(examined, "needed", fault.name, make=make)
 
 
-def card(place: Place) -> None:
-    job = drawing(place)
+def card(examined: Examined) -> None:
+    job = drawing(examined)
     with job.lock:
         exact, control = job.checks()
     with st.container(border=True, key=keys.CARD_SAMPLING):
@@ -108,16 +108,16 @@ def card(place: Place) -> None:
         top = charts.scale(*(c.bars for c in (exact, control) if c is not None))
         with left:
             st.markdown(f"**the exact rule** {badges.badge(SAYS[exact.says])}")
-            _result(exact, place, "exact", top, faulty=False)
+            _result(exact, examined, "exact", top, faulty=False)
         with right:
             fault = chosen_fault.fault()
             if control is None:
-                _no_control(place, fault)
+                _no_control(examined, fault)
             else:
                 st.markdown(
-                    f"**control: {_lower(fault.title)}** {badges.badge(_verdict(place, fault, control))}"
+                    f"**control: {_lower(fault.title)}** {badges.badge(_verdict(examined, fault, control))}"
                 )
-                _result(control, place, "control", top, faulty=is_biased(place, fault))
+                _result(control, examined, "control", top, faulty=is_biased(examined, fault))
         if exact.says == "too few":
             st.info(f"Too few draws to tell: {exact.why_too_few}", icon=":material/hourglass_empty:")
         elif exact.says == "contradicts":
@@ -128,8 +128,8 @@ def card(place: Place) -> None:
                 icon=":material/warning:",
             )
         if control is not None:
-            _negative_control(place, chosen_fault.fault(), control)
-        _bias(job, place)
+            _negative_control(examined, chosen_fault.fault(), control)
+        _bias(job, examined)
 
 
 def _controls(job: Drawing) -> None:
@@ -172,7 +172,7 @@ def _anew() -> None:
     st.session_state[keys.DRAW_SEED] = st.session_state.get(keys.DRAW_SEED, 0) + 1
 
 
-def _result(check: SamplingCheck, place: Place, name: str, top: float, faulty: bool) -> None:
+def _result(check: SamplingCheck, examined: Examined, name: str, top: float, faulty: bool) -> None:
     noise = check.noise
     st.caption(
         f"Distance from p (TV): **{check.tv:.4f}**; chance alone gives {noise.mean:.4f} after this many "
@@ -180,10 +180,12 @@ def _result(check: SamplingCheck, place: Place, name: str, top: float, faulty: b
         f"{_evidence(check)}  \n{check.single_look}"
     )
     st.plotly_chart(
-        charts.shares(check.bars, place.show, place.others, faulty=faulty, top=top, law=name == "control"),
+        charts.shares(
+            check.bars, examined.show, examined.others, faulty=faulty, top=top, law=name == "control"
+        ),
         key=keys.of(keys.SAMPLING, name),
         config=CONFIG,
-        alt=charts.describe_shares(check.bars, place.show),
+        alt=charts.describe_shares(check.bars, examined.show),
     )
     st.caption(_kept(check))
 
@@ -207,18 +209,18 @@ def _kept(check: SamplingCheck) -> str:
     return text + "."
 
 
-def is_biased(place: Place, fault: Fault) -> bool:
+def is_biased(examined: Examined, fault: Fault) -> bool:
     """Whether the output of a fault that is decided here does not follow p."""
-    return sums(place, fault).tv > TOLERANCE
+    return sums(examined, fault).tv > TOLERANCE
 
 
-def _verdict(place: Place, fault: Fault, check: SamplingCheck) -> badges.Verdict:
+def _verdict(examined: Examined, fault: Fault, check: SamplingCheck) -> badges.Verdict:
     if check.caught:
         return badges.CAUGHT
-    return badges.NOT_YET if is_biased(place, fault) else SAYS[check.says]
+    return badges.NOT_YET if is_biased(examined, fault) else SAYS[check.says]
 
 
-def _negative_control(place: Place, fault: Fault, check: SamplingCheck) -> None:
+def _negative_control(examined: Examined, fault: Fault, check: SamplingCheck) -> None:
     """Says plainly if the control was not caught, and why."""
     if check.caught:
         return
@@ -233,21 +235,21 @@ def _negative_control(place: Place, fault: Fault, check: SamplingCheck) -> None:
             "Nothing to catch: this variation is exact. It only accepts less than it could.",
             icon=":material/info:",
         )
-    elif not is_biased(place, fault):
+    elif not is_biased(examined, fault):
         needs = f" It needs {fault.needs}." if fault.needs else ""
         st.info(f"At this position the fault's output follows p itself.{needs}", icon=":material/info:")
     else:
-        goal = needed(place, fault)
+        goal = needed(examined, fault)
         many = "no number of draws shows it here" if goal is None else f"it takes about {goal:,} draws"
         st.warning(
             f"The negative control was **not caught**: after {check.draws:,} draws the check cannot tell "
             f"this fault from the exact rule. To catch it 9 times out of 10 {many} "
-            f"(its output is only {number(sums(place, fault).tv)} away from p).",
+            f"(its output is only {number(sums(examined, fault).tv)} away from p).",
             icon=":material/visibility_off:",
         )
 
 
-def _no_control(place: Place, fault: Fault) -> None:
+def _no_control(examined: Examined, fault: Fault) -> None:
     why = "needs the full vocabulary" if fault.one_position else "not at one position"
     st.markdown(f"**control: {_lower(fault.title)}** {badges.badge(('gray', why))}")
     if fault.one_position:
@@ -268,7 +270,7 @@ def _lower(title: str) -> str:
     return title if title[:2].isupper() else title[0].lower() + title[1:]
 
 
-def _bias(job: Drawing, place: Place) -> None:
+def _bias(job: Drawing, examined: Examined) -> None:
     """How many draws a bias of a chosen size takes."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.caption("If the draft leaked into the output and moved it this far from p (TV)", width="content")
@@ -281,7 +283,7 @@ def _bias(job: Drawing, place: Place) -> None:
             label_visibility="collapsed",
             width=100,
         )
-        goal = memo(place, "bias", bias, make=lambda: job.exact.draws_needed(float(bias)))
+        goal = memo(examined, "bias", bias, make=lambda: job.exact.draws_needed(float(bias)))
         if goal is None:
             text = "Impossible here: p and q are closer than that."
         else:

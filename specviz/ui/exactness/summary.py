@@ -2,10 +2,11 @@
 
 import streamlit as st
 
+from specviz.decoding.block import EXACT_RULES
 from specviz.recipe import EXACT
 from specviz.ui.exactness import badges, caches, chosen_fault, continuations, evidence, sampling
 from specviz.ui.exactness.arithmetic import sums
-from specviz.ui.exactness.place import Place, source
+from specviz.ui.exactness.examined import Examined, source
 
 SAMPLING: dict[str, badges.Verdict] = {
     "agrees": ("green", "✓ 2 sampling"),
@@ -14,35 +15,35 @@ SAMPLING: dict[str, badges.Verdict] = {
 }
 
 
-def row(place: Place) -> None:
+def row(examined: Examined) -> None:
     """The verdicts, and which numbers they rest on."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown(" ".join(badges.badge(verdict) for verdict in verdicts(place)), width="content")
-        source(place)
+        st.markdown(" ".join(badges.badge(verdict) for verdict in verdicts(examined)), width="content")
+        source(examined)
 
 
-def verdicts(place: Place) -> list[badges.Verdict]:
+def verdicts(examined: Examined) -> list[badges.Verdict]:
     """One badge a check, in their order; the control stands beside the check that must catch it."""
-    found = [_verdict("1 arithmetic", sums(place).ok)]
-    exact, control = sampling.drawing(place).checks()
+    found = [_verdict("1 arithmetic", sums(examined).ok)]
+    exact, control = sampling.drawing(examined).checks()
     found.append(SAMPLING[exact.says])
-    if control is not None and sampling.is_biased(place, chosen_fault.fault()):
+    if control is not None and sampling.is_biased(examined, chosen_fault.fault()):
         found.append(
             ("green", "✓ the faulty rule is caught")
             if control.caught
             else ("gray", "… the faulty rule is not caught yet")
         )
-    test = evidence.test(evidence.entries(place.entry))
+    test = evidence.test(evidence.entries(examined.entry))
     found.append(
         ("gray", "3 on the run: not recorded") if test is None else _verdict("3 on the run", test.ok)
     )
-    texts = continuations.results(place.entry).get(EXACT)
+    texts = continuations.results(examined.entry).get(EXACT)
     if texts is not None:
         found.append(_verdict("4 end to end", texts.ok))
-    job = caches.auditing(place.entry)
+    job = caches.auditing(examined.entry)
     if job is not None and job.checks:
         ok = all(check.ok for check in job.checks)
-        if job.key[1] == EXACT:
+        if job.key[1] in EXACT_RULES:
             found.append(_verdict("5 caches", ok))
         else:
             found.append(

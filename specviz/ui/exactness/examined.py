@@ -24,7 +24,7 @@ CONTEXT = 12  # tokens of the text before the position
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Examined:
     """A drafted position of a run.
 
     Attributes:
@@ -53,7 +53,7 @@ class Place:
 
     @property
     def key(self) -> tuple:
-        """Tells places apart."""
+        """Tells positions apart."""
         return self.entry.name, self.round.number, self.number, self.full
 
     @property
@@ -176,8 +176,8 @@ def _position_title(entry: Entry, row: Position, number: int) -> str:
     return f"{number}  {shown(entry, row.token)}  {GLYPHS[row.state]} {row.state}"
 
 
-def obtain(entry: Entry, at: tuple[int, int], place: Any) -> Place:
-    """The place with its numbers, in full if that was asked for and can be had."""
+def obtain(entry: Entry, at: tuple[int, int], slot: Any) -> Examined:
+    """The position with its numbers, in full if that was asked for and can be had."""
     round = entry.trace.rounds[at[0] - 1]
     table = table_spot(round.positions[at[1] - 1])
     p, q = table.spot.p, table.spot.q
@@ -186,61 +186,64 @@ def obtain(entry: Entry, at: tuple[int, int], place: Any) -> Place:
     leading = sorted(range(singles), key=lambda c: (c != drafted, -max(p[c], q[c])))[:SHOWN]
     columns = tuple(sorted(leading, key=lambda c: -p[c]))
     others = singles + round.positions[at[1] - 1].rest.count - len(columns)
-    reduced = Place(entry, round, at[1], table.spot, table.ids, columns, others)
+    reduced = Examined(entry, round, at[1], table.spot, table.ids, columns, others)
     if st.query_params.get("full") != "1":
         return reduced
     try:
-        spot = _full_spot(entry, at, place)
+        spot = _full_spot(entry, at, slot)
     except (LoadError, RowsUnavailable, ValueError) as error:
         del st.query_params["full"]
-        with place:
+        with slot:
             st.warning("The full vocabulary is not to be had.", icon=":material/warning:")
             st.text(str(error))
         return reduced
     if spot is None:
         return reduced
     ids = tuple(t for c in columns if (t := table.ids[c]) is not None)
-    return Place(entry, round, at[1], spot, None, ids, others)
+    return Examined(entry, round, at[1], spot, None, ids, others)
 
 
-def _full_spot(entry: Entry, at: tuple[int, int], place: Any) -> Spot | None:
+def _full_spot(entry: Entry, at: tuple[int, int], slot: Any) -> Spot | None:
     """The distributions over the whole vocabulary; None if the models are not loaded and nobody asked."""
     if entry.recipe is None:
         raise RowsUnavailable("it is not known how to load the pair that made this run")
     wanted = st.session_state.pop(keys.LOAD_PAIR, False)
     pair = pairs.shelf().get(entry.recipe)
     if pair is None and wanted:
-        pair = pairs.obtain(entry.recipe, place)
+        pair = pairs.obtain(entry.recipe, slot)
     if pair is None:
         return None
 
     def spots() -> tuple[Spot, ...]:
-        with place, st.spinner("Computing the rows again …"):
+        with slot, st.spinner("Computing the rows again …"):
             return device.do(lambda: recompute(pair, entry.trace, at[0]).spots, owner())
 
     return remember(("rows", entry.name, pair.info, at[0]), spots)[at[1] - 1]
 
 
-def text(place: Place) -> None:
+def text(examined: Examined) -> None:
     """Where in the text the position stands."""
-    before = (*prefix(place.entry.trace, place.round), *place.round.draft_tokens[: place.number - 1])
+    before = (
+        *prefix(examined.entry.trace, examined.round),
+        *examined.round.draft_tokens[: examined.number - 1],
+    )
     start = "…" if len(before) > CONTEXT else ""
-    words = start + "".join(shown(place.entry, token) for token in before[-CONTEXT:])
-    assert place.row.token is not None
-    st.markdown(f"After {code(words)} the draft proposed {code(shown(place.entry, place.row.token))}.")
+    words = start + "".join(shown(examined.entry, token) for token in before[-CONTEXT:])
+    assert examined.row.token is not None
+    st.markdown(f"After {code(words)} the draft proposed {code(shown(examined.entry, examined.row.token))}.")
 
 
-def source(place: Place) -> None:
+def source(examined: Examined) -> None:
     """Which numbers stand behind everything on the page."""
-    if place.full:
-        words = f"full vocabulary: {place.tokens:,} tokens, computed again by an uncached pass"
+    if examined.full:
+        words = f"full vocabulary: {examined.tokens:,} tokens, computed again by an uncached pass"
         st.badge(words, color="blue", icon=":material/dataset:")
         st.button("Use the recorded table", on_click=_use, args=(False,), type="tertiary", key=keys.TABLE)
         return
-    rest = place.row.rest.count
-    words = f"from the recorded table: {place.tokens - rest} tokens + the other {rest:,} summed"
+    rest = examined.row.rest.count
+    words = f"from the recorded table: {examined.tokens - rest} tokens + the other {rest:,} summed"
     st.badge(words, color="gray", icon=":material/table_rows:")
-    recipe = place.entry.recipe
+    recipe = examined.entry.recipe
     loaded = recipe is not None and pairs.shelf().get(recipe) is not None
     st.button(
         "Use the full vocabulary" + ("" if loaded else " (loads the model)"),
@@ -262,6 +265,6 @@ def _use(full: bool) -> None:
         del st.query_params["full"]
 
 
-def memo(place: Place, what: str, *more: Any, make: Any) -> Any:
-    """Something computed at this place, remembered."""
-    return remember((place.key, what, *more), make)
+def memo(examined: Examined, what: str, *more: Any, make: Any) -> Any:
+    """Something computed at this position, remembered."""
+    return remember((examined.key, what, *more), make)
