@@ -129,3 +129,76 @@ def test_the_controls_agree_with_generates_own_chain():
     ours = probs(SamplingConfig(0.8, 12, 0.9, 0.05, 1.3), logits.numpy(), prefix)[0]
     assert ours == pytest.approx(theirs, abs=1e-12)
     assert 0 < (ours > 0).sum() < 13
+
+
+def hf_filtered(scores, sampling):
+    """The same filters by transformers' warpers."""
+    import torch
+    from transformers.generation import logits_process as hf
+
+    tensor = torch.from_numpy(scores.astype(np.float64))
+    if sampling.temperature != 1.0:
+        tensor = hf.TemperatureLogitsWarper(sampling.temperature)(None, tensor)
+    if sampling.top_k:
+        tensor = hf.TopKLogitsWarper(sampling.top_k)(None, tensor)
+    if sampling.top_p < 1.0:
+        tensor = hf.TopPLogitsWarper(sampling.top_p)(None, tensor)
+    if sampling.min_p:
+        tensor = hf.MinPLogitsWarper(sampling.min_p)(None, tensor)
+    return torch.softmax(tensor, -1).numpy()
+
+
+FILTERS = [
+    SamplingConfig(0.7, top_p=0.9),
+    SamplingConfig(1.0, top_p=0.05),
+    SamplingConfig(2.0, top_p=0.999),
+    SamplingConfig(1.3, top_p=0.9999999),
+    SamplingConfig(0.8, top_k=50),
+    SamplingConfig(1.0, top_k=1),
+    SamplingConfig(1.0, top_k=10**6),
+    SamplingConfig(1.0, min_p=0.05),
+    SamplingConfig(0.9, top_k=200, top_p=0.8),
+    SamplingConfig(0.9, top_k=200, top_p=0.95, min_p=0.02),
+]
+
+
+@pytest.mark.parametrize("sampling", FILTERS, ids=str)
+@pytest.mark.parametrize(
+    "vocab_size, spread", [(5, 1.0), (3000, 0.1), (30_000, 0.0), (30_000, 0.5), (30_000, 3.0)]
+)
+def test_filters_keep_what_transformers_keeps_without_sorting_the_vocabulary(sampling, vocab_size, spread):
+    """Peaked, flat and quite level rows: the usual border, the sure one, and none."""
+    logits = np.random.default_rng(vocab_size).normal(0.0, spread, (2, vocab_size)).astype(np.float32)
+    found = effective_probs(logits, [[], []], sampling)
+    wanted = hf_filtered(logits, sampling)
+    if spread:
+        assert ((found.probs > 0) == (wanted > 0)).all()
+        np.testing.assert_allclose(found.probs, wanted, rtol=1e-9, atol=0.0)
+    else:  # rounding decides about the last of equal tokens, and the order they were sorted in about which
+        assert (np.abs((found.probs > 0).sum(axis=1) - (wanted > 0).sum(axis=1)) <= 1).all()
+    assert (found.removed > 0).sum() == (found.probs == 0).sum()
+
+
+def test_logits_that_are_equal_at_the_border_of_top_k_are_all_kept():
+    logits = np.array([[3.0, 2.0, 2.0, 2.0, 1.0] + [0.0] * 500], dtype=np.float32)
+    assert (effective_probs(logits, [[]], SamplingConfig(top_k=2)).probs > 0).sum() == 4
+
+
+def test_what_was_banned_is_not_said_to_be_filtered():
+    logits = np.random.default_rng(1).normal(0.0, 2.0, (1, 300)).astype(np.float32)
+    banned = (int(logits.argmax()), 7)
+    for sampling in (SamplingConfig(top_p=0.5, banned=banned), SamplingConfig(top_k=299, banned=banned)):
+        found = effective_probs(logits, [[]], sampling)
+        assert [REMOVED[c] for c in found.removed[0, list(banned)]] == ["banned"] * 2
+        assert found.probs[0, list(banned)].sum() == 0.0 and found.probs.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    "sampling", [*FILTERS, SamplingConfig(0.7, banned=(1, 2)), SamplingConfig(repetition_penalty=1.3)]
+)
+def test_logarithms_are_those_of_the_probabilities(sampling):
+    logits = np.random.default_rng(3).normal(0.0, 3.0, (2, 4000)).astype(np.float32)
+    found = effective_probs(logits, [[1], [1, 2]], sampling, np.arange(3990))
+    held = found.probs > 0
+    np.testing.assert_allclose(found.log_probs[held], np.log(found.probs[held]), rtol=1e-12, atol=1e-12)
+    assert np.isfinite(found.log_probs).all()

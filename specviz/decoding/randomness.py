@@ -160,5 +160,5 @@ def heaviest(weights: np.ndarray, count: int) -> np.ndarray:
         # leading ones lies below it. (numpy's partition is slow on rows that are mostly zeros.)
         maxima = np.maximum.reduceat(weights, np.arange(0, len(weights), -(-len(weights) // blocks)))
         floor = np.sort(maxima)[-count]
-    ids = np.flatnonzero(weights >= floor) if floor > 0.0 else np.flatnonzero(weights)
+    ids = np.flatnonzero(weights >= floor if floor > 0.0 else weights > 0.0)
     return ids[np.argsort(-weights[ids], kind="stable")][:count]

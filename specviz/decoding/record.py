@@ -1,20 +1,28 @@
 """From the full distributions of a round to the values that a trace keeps."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import log
+from threading import local
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
 from specviz.decoding.drafters.base import Proposal
 from specviz.decoding.randomness import RoundRandomness, heaviest
-from specviz.decoding.sampling import REMOVED, Effective
+from specviz.decoding.sampling import REMOVED, Effective, kth_largest
 from specviz.decoding.trace import CacheStep, Finish, Position, Rest, Round, State, Table
 from specviz.decoding.verify import Verdict
 
 # How many leading tokens by p, by q and by residual every table holds. Whoever re-judges a trace may
 # rely on it: the first LEADING tokens by any of the three are never among the rest.
 LEADING = 8
+# What the bonus row has none of.
+OF_A_DRAFT = ("token", "p", "q", "u", "draft_u", "p_rank", "q_rank")
+OF_TWO_ROWS = ("beta", "residual_mass", "kl", "q_entropy", "draft_logsumexp")
+NO_DRAFT: dict[str, Any] = dict.fromkeys((*OF_A_DRAFT, *OF_TWO_ROWS))
+_local = local()
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +34,7 @@ class Made:
         start: committed tokens, prompt included, when it began.
         proposal: the draft block of K tokens.
         target_logits: (K + 1, V) raw logits.
+        target_available: ids that the target can emit, None for all.
         target: effective distributions of the same rows.
         verdict: the judgement.
         randomness: the draws that were made.
@@ -40,6 +49,7 @@ class Made:
     start: int
     proposal: Proposal
     target_logits: np.ndarray
+    target_available: np.ndarray | None
     target: Effective
     verdict: Verdict
     randomness: RoundRandomness
@@ -58,8 +68,13 @@ Recorder = Callable[[Made], Round]
 
 def record(made: Made) -> Round:
     """The round with everything that a trace keeps."""
+    began = perf_counter()
     rows = positions(made.target_logits, made.target, made.proposal, made.verdict, made.randomness)
-    return outline(made, rows)
+    log_probs, raw_log_probs = _committed_log_probs(made)
+    round = outline(made, rows)
+    return replace(
+        round, log_probs=log_probs, raw_log_probs=raw_log_probs, record_seconds=perf_counter() - began
+    )
 
 
 def outline(made: Made, rows: tuple[Position, ...] = ()) -> Round:
@@ -101,50 +116,71 @@ def positions(
         verdict: its judgement.
         randomness: the draws that were made.
     """
+    work = _workspace(target.probs.shape[1])
+    return tuple(
+        _position(row, target_logits[row], target, proposal, verdict, randomness, work)
+        for row in range(len(proposal.tokens) + 1)
+    )
+
+
+def _position(
+    row: int,
+    target_logits: np.ndarray,
+    target: Effective,
+    proposal: Proposal,
+    verdict: Verdict,
+    randomness: RoundRandomness,
+    work: np.ndarray,
+) -> Position:
     k = len(proposal.tokens)
-    p, q = target.probs, proposal.probs
-    overlap = np.minimum(p[:k], q).sum(axis=1)
-    excess = np.maximum(p[:k] - q, 0.0)
-    excess_mass = excess.sum(axis=1)
-    p_entropy, q_entropy = _entropy(p), _entropy(q)
-    p_root = np.sqrt(p)
-    divergence = _kl(p[:k], q, p_entropy[:k])
-    result = []
-    for row in range(k + 1):
-        drafted = row < k
-        token = proposal.tokens[row] if drafted else None
-        drawn = [] if token is None else [token]
-        if row == verdict.accepted:
-            drawn.append(verdict.token)
-        table, rest = _table(row, drawn, target_logits, target, proposal, excess)
-        result.append(
-            Position(
-                state=state_of(row, k, verdict.accepted),
-                token=token,
-                p=None if token is None else float(p[row, token]),
-                q=None if token is None else float(q[row, token]),
-                u=randomness.accept_u(row) if drafted else None,
-                draft_u=randomness.draft_u(row) if drafted and proposal.drawn else None,
-                p_rank=None if token is None else _rank(p[row], token),
-                q_rank=None if token is None else _rank(q[row], token),
-                beta=float(overlap[row]) if drafted else None,
-                residual_mass=float(excess_mass[row]) if drafted else None,
-                kl=divergence[row] if drafted else None,
-                p_entropy=float(p_entropy[row]),
-                q_entropy=float(q_entropy[row]) if drafted else None,
-                p_root_sum=float(p_root[row].sum()),
-                p_sesqui_sum=float((p[row] * p_root[row]).sum()),
-                target_logsumexp=_finite(target.logsumexp[row]),
-                draft_logsumexp=_finite(proposal.logsumexp[row])
-                if drafted and proposal.logsumexp is not None
-                else None,
-                table=table,
-                rest=rest,
-                prefix_weight=verdict.prefixes[row].weight if drafted and verdict.prefixes else None,
-                prefix_passes=verdict.prefixes[row].passes if drafted and verdict.prefixes else None,
-            )
-        )
-    return tuple(result)
+    p = target.probs[row]
+    p_logs = None if target.log_probs is None else target.log_probs[row]
+    state = state_of(row, k, verdict.accepted)
+    drawn = [verdict.token] if row == verdict.accepted else []
+    leading = [heaviest(p, LEADING)]
+    if p_logs is None:
+        leading.append(_leading_logits(target_logits, target.removed, row))
+    root = np.sqrt(p, out=work[0])
+    common: dict[str, Any] = {
+        "state": state,
+        "p_entropy": _entropy(p, p_logs),
+        "p_root_sum": float(root.sum()),
+        "p_sesqui_sum": float(p @ root),
+        "target_logsumexp": _finite(target.logsumexp[row]),
+    }
+    if row == k:
+        ids = np.concatenate([*leading, drawn])
+        table, rest = _table(ids, row, p, None, target_logits, target, proposal, work)
+        return Position(**common, **NO_DRAFT, table=table, rest=rest)
+    q, token = proposal.probs[row], proposal.tokens[row]
+    q_logs = None if proposal.log_probs is None else proposal.log_probs[row]
+    beta = float(np.minimum(p, q, out=work[0]).sum())
+    excess = np.maximum(np.subtract(p, q, out=work[0]), 0.0, out=work[0])
+    excess_mass = float(excess.sum())
+    leading += [heaviest(q, LEADING), heaviest(excess, LEADING)]
+    if q_logs is None and proposal.logits is not None:
+        leading.append(_leading_logits(proposal.logits[row], proposal.removed, row))
+    ids = np.concatenate([*leading, drawn, [token]])
+    table, rest = _table(ids, row, p, q, target_logits, target, proposal, work)
+    return Position(
+        **common,
+        token=token,
+        p=float(p[token]),
+        q=float(q[token]),
+        u=randomness.accept_u(row),
+        draft_u=randomness.draft_u(row) if proposal.drawn else None,
+        p_rank=_rank(p, token),
+        q_rank=_rank(q, token),
+        beta=beta,
+        residual_mass=excess_mass,
+        kl=_kl(p, q, common["p_entropy"], q_logs),
+        q_entropy=_entropy(q, q_logs),
+        draft_logsumexp=None if proposal.logsumexp is None else _finite(proposal.logsumexp[row]),
+        table=table,
+        rest=rest,
+        prefix_weight=verdict.prefixes[row].weight if verdict.prefixes else None,
+        prefix_passes=verdict.prefixes[row].passes if verdict.prefixes else None,
+    )
 
 
 def state_of(row: int, k: int, accepted: int) -> State:
@@ -160,24 +196,52 @@ def _rank(probs: np.ndarray, token: int) -> int:
     return 1 + int(np.count_nonzero(probs > probs[token]))
 
 
-def _entropy(probs: np.ndarray) -> np.ndarray:
-    """Shannon entropy of each row (R, V) in nats; 0·log 0 = 0."""
-    return -(probs * np.log(np.where(probs > 0.0, probs, 1.0))).sum(axis=1) + 0.0
+def _entropy(probs: np.ndarray, logs: np.ndarray | None) -> float:
+    """Shannon entropy of a row (V,) in nats; 0·log 0 = 0. `logs` are its logarithms; None for few tokens."""
+    if logs is None:
+        probs = probs[np.flatnonzero(probs > 0.0)]
+        logs = np.log(probs)
+    return max(0.0, -float(probs @ logs))
 
 
-def _kl(p: np.ndarray, q: np.ndarray, p_entropy: np.ndarray) -> list[float | None]:
-    """KL(p || q) of each row in nats; None where p has mass that q lacks.
+def _kl(p: np.ndarray, q: np.ndarray, p_entropy: float, q_logs: np.ndarray | None) -> float | None:
+    """KL(p || q) in nats; None where p has mass that q lacks.
 
     KL is not negative; rounding of nearly equal rows is cut off at 0.
     """
-    result: list[float | None] = []
-    for row in range(len(p)):
-        if (q[row][p[row] > 0.0] == 0.0).any():
-            result.append(None)
-        else:
-            cross = -float((p[row] * np.log(np.where(q[row] > 0.0, q[row], 1.0))).sum())
-            result.append(max(0.0, cross - float(p_entropy[row])))
-    return result
+    if ((q == 0.0) & (p > 0.0)).any():
+        return None
+    if q_logs is None:
+        ids = np.flatnonzero(q > 0.0)  # p has nothing elsewhere
+        p, q_logs = p[ids], np.log(q[ids])
+    return max(0.0, -float(p @ q_logs) - p_entropy)
+
+
+def _leading_logits(logits: np.ndarray, removed: np.ndarray | None, row: int) -> np.ndarray:
+    """The tokens with the largest raw logits (V,), where probabilities are one-hot and tell none but one."""
+    outside = None if removed is None else removed[row] == REMOVED.index("vocabulary")
+    if outside is not None and outside.any():
+        logits = np.where(outside, -np.inf, logits)
+    if len(logits) <= LEADING:
+        return np.flatnonzero(np.isfinite(logits))
+    ids = np.flatnonzero((logits >= kth_largest(logits, LEADING)) & np.isfinite(logits))
+    return ids[np.argsort(-logits[ids], kind="stable")][:LEADING]
+
+
+def _committed_log_probs(made: Made) -> tuple[tuple[float | None, ...], tuple[float | None, ...]]:
+    """Of each committed token, the logarithm of its probability, effective and before all controls."""
+    effective, raw = [], []
+    work = _workspace(made.target_logits.shape[1])[0]
+    for row, token in enumerate(made.committed):
+        p = float(made.target.probs[row, token])
+        effective.append(log(p) if p > 0.0 else None)
+        logits = made.target_logits[row]
+        if made.target_available is not None:
+            logits = logits[made.target_available]
+        highest = float(logits.max())
+        scores = np.subtract(logits, highest, out=work[: len(logits)])
+        raw.append(float(made.target_logits[row, token]) - highest - log(np.exp(scores, out=scores).sum()))
+    return tuple(effective), tuple(raw)
 
 
 def _finite(value: float) -> float | None:
@@ -185,34 +249,31 @@ def _finite(value: float) -> float | None:
 
 
 def _table(
+    ids: np.ndarray,
     row: int,
-    drawn: Sequence[int],
+    p: np.ndarray,
+    q: np.ndarray | None,
     target_logits: np.ndarray,
     target: Effective,
     proposal: Proposal,
-    excess: np.ndarray,
+    work: np.ndarray,
 ) -> tuple[Table, Rest]:
-    drafted = row < len(proposal.tokens)
-    p = target.probs[row]
-    q = proposal.probs[row] if drafted else None
-    leading = [heaviest(p, LEADING), np.asarray(drawn, dtype=np.int64)]
-    if q is not None:
-        leading += [heaviest(q, LEADING), heaviest(excess[row], LEADING)]
-    ids = np.unique(np.concatenate(leading))
+    """The table of `ids`, given in any order and more than once, and what is left."""
+    ids = np.unique(ids.astype(np.int64))
     q_ids = np.zeros(len(ids)) if q is None else q[ids]
     order = np.lexsort((ids, -q_ids, -p[ids]))
     ids, q_ids = ids[order], q_ids[order]
-    draft_logits = proposal.logits if drafted else None
+    draft_logits = None if q is None or proposal.logits is None else proposal.logits[row]
     table = Table(
         ids=tuple(ids.tolist()),
         p=tuple(p[ids].tolist()),
         q=tuple(q_ids.tolist()),
-        target_logits=_logits(target_logits[row, ids]),
-        draft_logits=(None,) * len(ids) if draft_logits is None else _logits(draft_logits[row, ids]),
+        target_logits=_logits(target_logits[ids]),
+        draft_logits=(None,) * len(ids) if draft_logits is None else _logits(draft_logits[ids]),
         target_removed=_removed(target.removed, row, ids),
-        draft_removed=_removed(proposal.removed if drafted else None, row, ids),
+        draft_removed=_removed(proposal.removed if q is not None else None, row, ids),
     )
-    return table, _rest(p, q, ids)
+    return table, _rest(p, q, ids, work)
 
 
 def _logits(values: np.ndarray) -> tuple[float | None, ...]:
@@ -226,18 +287,30 @@ def _removed(codes: np.ndarray | None, row: int, ids: np.ndarray) -> tuple:
     return tuple(REMOVED[code] for code in codes[row, ids])
 
 
-def _rest(p: np.ndarray, q: np.ndarray | None, ids: np.ndarray) -> Rest:
-    others = np.ones(len(p), dtype=bool)
-    others[ids] = False
+def _rest(p: np.ndarray, q: np.ndarray | None, ids: np.ndarray, work: np.ndarray) -> Rest:
+    count = len(p) - len(ids)
+    p_rest, q_rest, over, under = work
+    np.copyto(p_rest, p)
+    p_rest[ids] = 0.0
     if q is None:
-        return Rest(len(p) - len(ids), float(p[others].sum()), 0.0, 0.0, 0.0)
+        return Rest(count, float(p_rest.sum()), 0.0, 0.0, 0.0)
+    np.copyto(q_rest, q)
+    q_rest[ids] = 0.0
     # Products with 0/1 weights: several times faster than picking elements by a mask.
-    over = (others & (p > q)).astype(np.float64)
-    under = others - over
+    np.copyto(over, p_rest > q_rest)
+    np.subtract(1.0, over, out=under)
     return Rest(
-        count=len(p) - len(ids),
-        p_over=float((p * over).sum()),
-        q_over=float((q * over).sum()),
-        p_under=float((p * under).sum()),
-        q_under=float((q * under).sum()),
+        count=count,
+        p_over=float(p_rest @ over),
+        q_over=float(q_rest @ over),
+        p_under=float(p_rest @ under),
+        q_under=float(q_rest @ under),
     )
+
+
+def _workspace(vocab_size: int) -> np.ndarray:
+    """(4, V) float64 to compute in. Fresh memory of this size costs more than the arithmetic in it."""
+    held = getattr(_local, "work", None)
+    if held is None or held.shape[1] != vocab_size:
+        held = _local.work = np.empty((4, vocab_size))
+    return held

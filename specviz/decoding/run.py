@@ -245,6 +245,7 @@ class DecodingRun:
                 start=start,
                 proposal=proposal,
                 target_logits=output.logits,
+                target_available=self.pair.target.available,
                 target=effective,
                 verdict=verdict,
                 randomness=randomness,

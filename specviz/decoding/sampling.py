@@ -1,13 +1,13 @@
 """Sampling controls, and the effective distribution that sampling really uses.
 
-The controls are transformers' own processors, applied in the order `generate` applies them: repetition
-penalty, banned tokens, temperature, top-k, top-p, min-p. Both models go through the same function,
-each with its own controls; the law of the output is the target's.
+The controls are those of transformers, in the order in which `generate` applies them: repetition penalty,
+banned tokens, temperature, top-k, top-p, min-p. The filters keep what its warpers keep; they are written here
+because sorting whole vocabularies would take longer than all else in a round. Both models go through the same
+function, each with its own controls; the output follows the target's distribution.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ import numpy as np
 REMOVED = ("", "banned", "top-k", "top-p", "min-p", "greedy", "vocabulary")
 
 
+# Less than any score that matters, in place of -inf: its exponential is 0, and so is their product.
+NOTHING = -1e4
+FEW = 2048
 COLDEST = 1e-5  # a temperature below it would do nothing but overflow; 0 is greedy
 
 
@@ -82,11 +85,19 @@ class Effective:
         removed: (R, V) uint8 index into `REMOVED`: the control that took the token, 0 if none did.
             None if no control can remove a token.
         logsumexp: (R,) log normaliser of the scores behind `probs`; NaN for greedy rows.
+        log_probs: (R, V) float64 natural logs of `probs` where those are positive, any finite number
+            elsewhere; None for greedy rows.
     """
 
     probs: np.ndarray
     removed: np.ndarray | None
     logsumexp: np.ndarray
+    log_probs: np.ndarray | None = None
+
+    @property
+    def nbytes(self) -> int:
+        parts = (self.probs, self.removed, self.logsumexp, self.log_probs)
+        return sum(part.nbytes for part in parts if part is not None)
 
 
 # Any stand-in for `effective_probs`, with its arguments.
@@ -102,7 +113,7 @@ def effective_probs(
     """The distributions that sampling uses at each row, after all controls.
 
     Args:
-        logits: (R, V) of any float type; computed with in at least float32, normalised in float64.
+        logits: (R, V) of any float type; computed with in float64.
         prefixes: R token sequences, everything before each row; only the repetition penalty reads them.
         sampling: the controls.
         available: ids that the model can emit at all, or None for all; the others get probability 0,
@@ -113,16 +124,28 @@ def effective_probs(
         ValueError: if every token is banned.
     """
     scores, removed = _available_scores(logits, available)
-    scores, removed = _apply(sampling, scores, removed, prefixes)
+    scores, removed = _penalised(sampling, scores, removed, prefixes)
+    if not sampling.greedy and sampling.temperature != 1.0:
+        scores /= sampling.temperature
     highest = scores.max(axis=1, keepdims=True)
     if not np.isfinite(highest).all():
         raise ValueError("every token is banned: no distribution is left")
     if sampling.greedy:
         return _greedy(scores, removed)
-    weights = np.exp(scores - highest)
+    scores -= highest
+    if removed is not None:
+        np.maximum(scores, NOTHING, out=scores)
+    weights = np.exp(scores)
+    if sampling.top_k or sampling.top_p < 1.0 or sampling.min_p:
+        if removed is None:
+            removed = np.zeros(scores.shape, dtype=np.uint8)
+        for row in range(len(scores)):
+            _filter(sampling, scores[row], weights[row], removed[row])
     total = weights.sum(axis=1, keepdims=True)
     weights /= total
-    return Effective(weights, removed, (highest + np.log(total))[:, 0])
+    log_total = np.log(total)
+    scores -= log_total
+    return Effective(weights, removed, (highest + log_total)[:, 0], scores)
 
 
 def _available_scores(
@@ -143,52 +166,102 @@ def _available_scores(
     return scores, removed
 
 
-def _apply(
+def _penalised(
     sampling: SamplingConfig,
     scores: np.ndarray,
     removed: np.ndarray | None,
     prefixes: Sequence[Sequence[int]],
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """The scores after all controls, and which control removed which token."""
-    if sampling in (SamplingConfig(), SamplingConfig(temperature=0.0)):
-        return scores, removed  # nothing to do, and no reason to import transformers
+    """The scores after repetition penalty and bans, by transformers' processors."""
+    if sampling.repetition_penalty == 1.0 and not sampling.banned:
+        return scores, removed  # and no reason to import transformers
     import torch
-    from transformers.generation.logits_process import RepetitionPenaltyLogitsProcessor
+    from transformers.generation import logits_process as hf
 
     tensor = torch.from_numpy(scores)
     if sampling.repetition_penalty != 1.0:
         # Rows have prefixes of different lengths, and the penalty depends on them.
-        penalty = RepetitionPenaltyLogitsProcessor(float(sampling.repetition_penalty))
+        penalty = hf.RepetitionPenaltyLogitsProcessor(float(sampling.repetition_penalty))
         rows = zip(prefixes, tensor.split(1), strict=True)
         tensor = torch.cat([penalty(torch.tensor([list(prefix)]), row) for prefix, row in rows])
-    for reason, processor in _processors(sampling):
-        tensor = processor(None, tensor)
-        if reason:
-            if removed is None:
-                removed = np.zeros(scores.shape, dtype=np.uint8)
-            gone = torch.isneginf(tensor).numpy() & (removed == 0)
-            removed[gone] = REMOVED.index(reason)
+    if sampling.banned:
+        tensor = hf.SuppressTokensLogitsProcessor(sampling.banned)(None, tensor)
+        if removed is None:
+            removed = np.zeros(scores.shape, dtype=np.uint8)
+        gone = torch.isneginf(tensor).numpy() & (removed == 0)
+        removed[gone] = REMOVED.index("banned")
     return tensor.numpy(), removed
 
 
-def _processors(sampling: SamplingConfig) -> list[tuple[str, Any]]:
-    """The active controls that look at a row alone, in order, with the reason each gives for removals."""
-    from transformers.generation import logits_process as hf
+def _filter(sampling: SamplingConfig, scores: np.ndarray, weights: np.ndarray, removed: np.ndarray) -> None:
+    """Apply top-k, top-p and min-p to a row in place: what they remove gets weight 0 and their code.
 
-    active: list[tuple[str, Any]] = []
-    if sampling.banned:
-        active.append(("banned", hf.SuppressTokensLogitsProcessor(sampling.banned)))
-    if sampling.greedy:
-        return active
-    if sampling.temperature != 1.0:
-        active.append(("", hf.TemperatureLogitsWarper(float(sampling.temperature))))
-    if sampling.top_k:
-        active.append(("top-k", hf.TopKLogitsWarper(sampling.top_k)))
+    They keep what transformers' warpers keep, without sorting the vocabulary for it.
+
+    Args:
+        scores: (V,) less the largest.
+        weights: (V,) their exponentials; the largest is 1.
+        removed: (V,) codes so far.
+    """
+    held: np.ndarray | None = None  # ids that are left; None for all
+    kept = weights
+    if 0 < sampling.top_k < len(scores):
+        held = np.flatnonzero(scores >= kth_largest(scores, sampling.top_k))
+        held, kept = _drop_others(held, weights, removed, "top-k")
     if sampling.top_p < 1.0:
-        active.append(("top-p", hf.TopPLogitsWarper(sampling.top_p)))
+        leading = _nucleus(kept, sampling.top_p)
+        held, kept = _drop_others(leading if held is None else held[leading], weights, removed, "top-p")
     if sampling.min_p:
-        active.append(("min-p", hf.MinPLogitsWarper(sampling.min_p)))
-    return active
+        likely = np.flatnonzero(kept >= sampling.min_p)
+        held, kept = _drop_others(likely if held is None else held[likely], weights, removed, "min-p")
+    if held is not None:
+        weights.fill(0.0)
+        weights[held] = kept
+
+
+def _drop_others(
+    ids: np.ndarray, weights: np.ndarray, removed: np.ndarray, reason: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mark all tokens but `ids` as removed, unless another control was first.
+
+    Returns:
+        Those of `ids` that no control has removed, and their weights.
+    """
+    ids = ids[removed[ids] == 0]
+    np.putmask(removed, removed == 0, REMOVED.index(reason))
+    removed[ids] = 0
+    return ids, weights[ids]
+
+
+def kth_largest(values: np.ndarray, k: int) -> float:
+    """The k-th largest of `values` (V,), k < V."""
+    blocks = 8 * k
+    if blocks < len(values):
+        # At least k values reach the k-th largest of the blocks' maxima: the others need no sorting.
+        maxima = np.maximum.reduceat(values, np.arange(0, len(values), -(-len(values) // blocks)))
+        values = values[values >= np.partition(maxima, -k)[-k]]
+    return float(np.partition(values, -k)[-k])
+
+
+def _nucleus(weights: np.ndarray, top_p: float) -> np.ndarray:
+    """The places in `weights` (n,) of the smallest set of leading tokens with at least this share of them.
+
+    As transformers does, a token goes if it and all lighter ones have at most 1 - top_p together; of equal
+    ones those that come first go first.
+    """
+    total = float(weights.sum())
+    spare = 1.0 - top_p
+    # Tokens so light that they go all together need not be sorted: those below the first border usually,
+    # those below the second surely, were it not for rounding.
+    for border in (spare / FEW, spare / len(weights), 0.0):
+        leading = np.flatnonzero(weights > border * total)
+        tail = 1.0 - float(weights[leading].sum()) / total
+        if tail <= spare:
+            break
+    order = leading[np.argsort(weights[leading], kind="stable")]
+    kept = max(0.0, tail) + np.cumsum(weights[order]) / total > spare
+    kept[-1] = True
+    return np.sort(order[kept])
 
 
 def _greedy(scores: np.ndarray, removed: np.ndarray | None) -> Effective:
@@ -197,6 +270,8 @@ def _greedy(scores: np.ndarray, removed: np.ndarray | None) -> Effective:
     probs = np.zeros(scores.shape)
     probs[rows, best] = 1.0
     if removed is None:
-        removed = np.zeros(scores.shape, dtype=np.uint8)
-    removed[(probs == 0.0) & (removed == 0)] = REMOVED.index("greedy")
+        removed = np.full(scores.shape, REMOVED.index("greedy"), dtype=np.uint8)
+    else:
+        removed[removed == 0] = REMOVED.index("greedy")
+    removed[rows, best] = 0
     return Effective(probs, removed, np.full(len(scores), np.nan))

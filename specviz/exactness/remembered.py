@@ -166,7 +166,7 @@ class RememberedScore:
     def __init__(self, score: Scorer) -> None:
         self._score = score
         self._known: LRUCache[int, tuple[np.ndarray, Effective]] = LRUCache(
-            RECENT_BYTES, getsizeof=lambda known: known[0].nbytes + known[1].probs.nbytes
+            RECENT_BYTES, getsizeof=lambda known: known[0].nbytes + known[1].nbytes
         )
 
     @property

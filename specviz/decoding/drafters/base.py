@@ -27,6 +27,7 @@ class Proposal:
         logits: (K, V) raw logits, or None for a drafter without any.
         removed: (K, V) uint8 codes as in `sampling.REMOVED`, or None.
         logsumexp: (K,) log normalisers, or None.
+        log_probs: K rows (V,) as in `sampling.Effective`, or None.
         drawn: False if the tokens were chosen without a random draw.
     """
 
@@ -35,6 +36,7 @@ class Proposal:
     logits: np.ndarray | None = None
     removed: np.ndarray | None = None
     logsumexp: np.ndarray | None = None
+    log_probs: Sequence[np.ndarray] | None = None
     drawn: bool = True
 
 
@@ -121,12 +123,14 @@ class Block:
     def proposal(self) -> Proposal:
         """The block of at least one token."""
         removed = [row.removed for row in self.rows if row.removed is not None]
+        log_probs = [row.log_probs[0] for row in self.rows if row.log_probs is not None]
         return Proposal(
             tokens=self.tokens,
             probs=np.concatenate([row.probs for row in self.rows]),
             logits=np.concatenate(self.logits),
             removed=np.concatenate(removed) if removed else None,
             logsumexp=np.concatenate([row.logsumexp for row in self.rows]),
+            log_probs=log_probs or None,
             drawn=not self.sampling.greedy,
         )
 

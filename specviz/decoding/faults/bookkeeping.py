@@ -64,7 +64,13 @@ class MisreportingDrafter(WrappedDrafter):
             return proposal
         prefixes = [[*prefix, *proposal.tokens[:row]] for row in range(len(proposal.tokens))]
         wrong = effective_probs(proposal.logits, prefixes, self.reported, emittable(proposal.logits[0]))
-        return replace(proposal, probs=wrong.probs, removed=wrong.removed, logsumexp=wrong.logsumexp)
+        return replace(
+            proposal,
+            probs=wrong.probs,
+            removed=wrong.removed,
+            logsumexp=wrong.logsumexp,
+            log_probs=None if wrong.log_probs is None else list(wrong.log_probs),
+        )
 
 
 def unfiltered_score(
