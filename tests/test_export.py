@@ -174,3 +174,15 @@ def test_the_page_of_a_run_has_the_recipe_and_every_round(trace):
     assert "temperature 0.8, top-k 9" in text
     for round in trace.rounds:
         assert f"Round {round.number}: {round.accepted} of {round.k} accepted" in text
+
+
+def test_log_probabilities_of_every_committed_token_are_exported():
+    trace = run_to_end(table_pair(6, seed=3), (0, 1, 2), max_new_tokens=40)
+    rounds, positions = export.rounds_frame(trace), export.positions_frame(trace)
+    found = []
+    for round in trace.rounds:
+        mine = positions[positions["round"] == round.number]
+        found += mine["log_prob"].dropna().tolist()
+        found += rounds.loc[rounds["round"] == round.number, "log_prob"].dropna().tolist()
+    assert found == [value for round in trace.rounds for value in round.log_probs]
+    assert len(found) == len(trace.output_ids)

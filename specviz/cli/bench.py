@@ -7,7 +7,6 @@ import argparse
 import json
 import subprocess
 import sys
-import time
 import tracemalloc
 from dataclasses import replace
 from statistics import median
@@ -46,36 +45,19 @@ def run(args: argparse.Namespace) -> int:
 
 def engine(args: argparse.Namespace) -> dict[str, str]:
     """What a round costs beside the models' passes, and what recording it costs."""
-    from specviz.decoding import record
-
     pair = options.load(args)
     options.end_progress_line()
-    recording = 0.0
-    real = record.positions
-
-    def timed(*arguments):
-        nonlocal recording
-        began = time.perf_counter()
-        try:
-            return real(*arguments)
-        finally:
-            recording += time.perf_counter() - began
-
-    record.positions = timed
-    try:
-        figures: dict[str, list[float]] = {"round": [], "outside": [], "recording": []}
-        models = [model for model in (pair.target, pair.draft) if model is not None]
-        for seed in range(3):
-            decoding = Recipe(seed=seed, max_tokens=40).start(pair)
-            while decoding.finish is None:
-                before, recording = sum(m.forward_seconds for m in models), 0.0
-                round = decoding.step()
-                passes = sum(m.forward_seconds for m in models) - before
-                figures["round"].append(round.seconds)
-                figures["outside"].append((round.seconds - passes) / round.seconds)
-                figures["recording"].append(recording / round.seconds)
-    finally:
-        record.positions = real
+    figures: dict[str, list[float]] = {"round": [], "outside": [], "recording": []}
+    models = [model for model in (pair.target, pair.draft) if model is not None]
+    for seed in range(3):
+        decoding = Recipe(seed=seed, max_tokens=40).start(pair)
+        while decoding.finish is None:
+            before = sum(m.forward_seconds for m in models)
+            round = decoding.step()
+            passes = sum(m.forward_seconds for m in models) - before
+            figures["round"].append(round.seconds)
+            figures["outside"].append((round.seconds - passes) / round.seconds)
+            figures["recording"].append(round.record_seconds / round.seconds)
     return {
         "rounds": str(len(figures["round"])),
         "median round": f"{median(figures['round']) * 1e3:.1f} ms",

@@ -11,14 +11,18 @@ from typing import Any
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from specviz.decoding.trace import Trace
+from specviz.decoding.trace import Round, Trace
 
 WHOLE = ("token", "p_rank", "q_rank", "draft_cache_before", "draft_cache_fed", "draft_cache_kept")
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def rounds_frame(trace: Trace) -> pd.DataFrame:
-    """A row a round: what was drafted, accepted and added, cache movements and wall times."""
+    """A row a round: what was drafted, accepted and added, cache movements and wall times.
+
+    `log_prob` and `raw_log_prob` are of the token that the round added, where it was committed: natural logs
+    of its probability under the target after and before all controls.
+    """
     rows = []
     for round in trace.rounds:
         row: dict[str, Any] = {
@@ -30,6 +34,7 @@ def rounds_frame(trace: Trace) -> pd.DataFrame:
             **_token(trace, round.token),
             "correct_u": round.correct_u,
             "residual_empty": round.residual_empty,
+            **_log_probs(round, round.accepted),
             "committed": len(round.committed),
             "finish": round.finish,
             "verifier": round.verifier,
@@ -41,13 +46,17 @@ def rounds_frame(trace: Trace) -> pd.DataFrame:
             "draft_seconds": round.draft_seconds,
             "verify_seconds": round.verify_seconds,
             "other_seconds": round.other_seconds,
+            "record_seconds": round.record_seconds,
         }
         rows.append(row)
     return _frame(rows)
 
 
 def positions_frame(trace: Trace) -> pd.DataFrame:
-    """A row a position: the scalars of the full distributions. The last of a round is the bonus row."""
+    """A row a position: the scalars of the full distributions. The last of a round is the bonus row.
+
+    `log_prob` and `raw_log_prob` are of the draft token, where it was committed; see `rounds_frame`.
+    """
     scalars = (
         "p",
         "q",
@@ -71,6 +80,7 @@ def positions_frame(trace: Trace) -> pd.DataFrame:
                 "state": position.state,
                 **_token(trace, position.token),
                 **{name: getattr(position, name) for name in scalars},
+                **_log_probs(round, i - 1 if i <= round.accepted else None),
             }
             for round in trace.rounds
             for i, position in enumerate(round.positions, 1)
@@ -151,6 +161,15 @@ def _token(trace: Trace, token: int | None) -> dict[str, Any]:
         "bytes": None if known is None else known.data.hex(),
         "special": None if known is None else known.special,
     }
+
+
+def _log_probs(round: Round, place: int | None) -> dict[str, float | None]:
+    """Of the committed token at `place` (from 0); None for a token that was not committed."""
+
+    def at(values: tuple[float | None, ...]) -> float | None:
+        return values[place] if place is not None and place < len(values) else None
+
+    return {"log_prob": at(round.log_probs), "raw_log_prob": at(round.raw_log_probs)}
 
 
 def _harmless(cell: Any) -> Any:
