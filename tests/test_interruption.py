@@ -19,7 +19,8 @@ def start(pair, kind, **settings):
 
 def rounds(run):
     """Its rounds without their times."""
-    return [replace(r, draft_seconds=0.0, verify_seconds=0.0, other_seconds=0.0) for r in run.rounds]
+    none = dict.fromkeys(("draft_seconds", "verify_seconds", "other_seconds", "record_seconds"), 0.0)
+    return [replace(r, **none) for r in run.rounds]
 
 
 class Breaking:
