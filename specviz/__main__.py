@@ -10,6 +10,7 @@ from specviz.models.errors import LoadError
 COMMANDS = (
     "app",
     "health",
+    "pair",
     "trace",
     "exact",
     "audit",

@@ -286,7 +286,7 @@ def test_pickled_weights_are_refused(tmp_path):
 
 def test_a_damaged_folder_is_refused(folders):
     (Path(folders[0]) / "model.safetensors").write_bytes(b"\x08\0\0\0\0\0\0\0notjson!")
-    with pytest.raises(LoadError, match="cannot be loaded from"):
+    with pytest.raises(LoadError, match="are damaged"):
         load_pair(folders[0], device="cpu")
 
 
@@ -316,12 +316,27 @@ def test_devices_and_dtypes_that_are_not_there():
         sources.place("abacus", None)
     with pytest.raises(LoadError, match="unknown dtype 'int8'"):
         sources.place("cpu", "int8")
+    with pytest.raises(LoadError, match="no numbers"):
+        sources.place("meta", None)
+    with pytest.raises(LoadError) as said:
+        sources.place("mps", None)
+    assert len(str(said.value)) < 200
+    if not torch.cuda.is_available():
+        with pytest.raises(LoadError, match="there are none"):
+            sources.place("auto", None)
 
 
 def test_the_device_is_chosen_by_what_is_there(monkeypatch):
     monkeypatch.setattr(torch, "empty", lambda *args, device: None)  # no such device here to allocate on
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: (8, 0))
     assert sources.place(None, None) == sources.Place("cuda", "bfloat16")
+    assert "natively" in sources.place(None, None).reason
+    assert sources.place("auto", None) == sources.Place("auto", "bfloat16")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: (7, 5))
+    assert sources.place("cuda:1", None) == sources.Place("cuda:1", "float32")
+    assert "7.5) has no native bfloat16" in sources.place(None, None).reason
+    assert sources.place(None, "bfloat16").reason == "asked for"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     assert sources.place(None, None) == sources.Place("mps", "float32")

@@ -18,17 +18,28 @@ GLYPHS = {"accepted": "✓", "rejected": "✗", "discarded": "┄", "corrected":
 COLOURS = {"accepted": 32, "rejected": 31, "discarded": 90, "corrected": 33, "bonus": 36}
 
 
+SOURCES = "built-in, a hub id (ID@REVISION for another than the newest), a local folder or GGUF file"
+DTYPES = ["float32", "bfloat16", "float16"]
+
+
 def add_pair_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("models")
-    group.add_argument("--target", default="built-in", help="built-in, a hub id or a local folder")
+    group.add_argument("--target", default="built-in", help=SOURCES)
     group.add_argument("--draft", help="likewise; the built-in target brings its own")
-    group.add_argument("--device", help="cpu, cuda, cuda:1, mps (default: the fastest there is)")
+    add_place_options(group)
+
+
+def add_place_options(group: Any) -> None:
+    """Where target and draft run, and in which dtype; `group` is a parser or a group of one."""
+    group.add_argument("--device", help="cpu, cuda, cuda:1, mps, auto: all GPUs (default: the fastest)")
     group.add_argument("--draft-device", help="device of the draft, if not the target's")
     group.add_argument(
         "--dtype",
-        choices=["float32", "bfloat16", "float16"],
-        help="default: bfloat16 on CUDA; on a CPU float32, but for the built-in pair whichever is faster",
+        choices=DTYPES,
+        help="default: bfloat16 on GPUs that have it; on a CPU float32, but for the built-in pair whichever "
+        "is faster",
     )
+    group.add_argument("--draft-dtype", choices=DTYPES, help="dtype of the draft, if not the target's")
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
@@ -140,6 +151,7 @@ def load(args: argparse.Namespace):
         device=args.device,
         dtype=args.dtype,
         draft_device=args.draft_device,
+        draft_dtype=args.draft_dtype,
         progress=progress_line(),
     )
     if pair.dtype_reason:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from specviz.models.tokens import vocabulary
+
 SHOWN = 5
 
 
@@ -52,10 +54,9 @@ def compatibility(
     target_tokenizer: Any, draft_tokenizer: Any, target_width: int = 0, draft_width: int = 0
 ) -> Compatibility:
     """Compare the id-to-token maps of two transformers tokenizers."""
-    target_ids: dict[str, int] = target_tokenizer.get_vocab()
-    draft_ids: dict[str, int] = draft_tokenizer.get_vocab()
-    target = {id: token for token, id in target_ids.items()}
-    draft = {id: token for token, id in draft_ids.items()}
+    target, draft = vocabulary(target_tokenizer), vocabulary(draft_tokenizer)
+    target_ids = {token: id for id, token in target.items()}
+    draft_ids = {token: id for id, token in draft.items()}
     both = target.keys() & draft.keys()
     differing = {id for id in both if target[id] != draft[id]}
     for token in target_ids.keys() & draft_ids.keys():

@@ -8,17 +8,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from specviz.models import gguf
+
 EOS_IDS = [2, 0]  # <|im_end|>, which ends a chat turn, and <|endoftext|>, which ends a text
 
 
-def convert(gguf: Path, folder: Path) -> None:
+def convert(path: Path, folder: Path) -> None:
     """Dequantise to float32, and save model and tokenizer."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    source: dict[str, Any] = {"pretrained_model_name_or_path": gguf.parent, "gguf_file": gguf.name}
+    source: dict[str, Any] = {"pretrained_model_name_or_path": path.parent, "gguf_file": path.name}
     tokenizer = AutoTokenizer.from_pretrained(**source)
-    _split_digits(tokenizer.backend_tokenizer)
+    gguf.mend_tokenizer(tokenizer, path)
     read = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32)
     # A model read from GGUF counts as quantised and refuses to be saved: its weights go to one that is
     # built from a config without that mark.
@@ -29,18 +31,6 @@ def convert(gguf: Path, folder: Path) -> None:
     model.generation_config.eos_token_id = EOS_IDS
     tokenizer.save_pretrained(folder)
     model.save_pretrained(folder)
-
-
-def _split_digits(backend: Any) -> None:
-    """Make every digit a word of its own, as this model was trained.
-
-    The file says so by a name only ("smollm"), which transformers' reader of GGUF does not know; without
-    it "a  2" would be cut differently.
-    """
-    from tokenizers import pre_tokenizers
-
-    digits = pre_tokenizers.Digits(individual_digits=True)
-    backend.pre_tokenizer = pre_tokenizers.Sequence([digits, backend.pre_tokenizer])
 
 
 if __name__ == "__main__":

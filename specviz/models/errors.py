@@ -1,8 +1,16 @@
 """What can go wrong before a pair is ready."""
 
+from typing import Any
+
 
 class LoadError(Exception):
-    """A model cannot be loaded or used. The message is one or two sentences a user can act on."""
+    """A model cannot be loaded or used. The message is one or two sentences a user can act on.
+
+    Attributes:
+        lines: what was found of the pair until then, as `specviz.models.report.Line`s.
+    """
+
+    lines: tuple[Any, ...] = ()
 
 
 class FetchError(LoadError):

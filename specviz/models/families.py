@@ -165,6 +165,30 @@ def _suitable(family: str, seed: int) -> TransformersModel:
     return model
 
 
+# What a sentence of refusal says, in short: for the table.
+SHORT = {
+    "running state": "refused: recurrent or hybrid, its state cannot be rolled back",
+    "of kind Linear": "refused: recurrent or hybrid, its state cannot be rolled back",
+    "cache of a kind of its own": "refused: a cache of a kind of its own",
+    "does not fill": "refused: no key-value cache",
+    "not causal": "refused: not causal",
+    "encoder–decoder": "refused: encoder–decoder",
+    "after its cache was cut": "refused: wrong after its cache was cut",
+    "feeding it a few tokens fails": "refused: cannot be fed token ids alone",
+}
+
+
+def summary(finding: Finding) -> str:
+    """A finding in a few words."""
+    if finding.result == "equal":
+        return "equal to `generate()`"
+    if finding.result == "not tried":
+        return "no tiny model could be made here: tried when such a model is loaded"
+    if finding.result == "wrong":
+        return "wrong"
+    return next((short for part, short in SHORT.items() if part in finding.reason), "refused")
+
+
 def problems(target: TransformersModel, draft: TransformersModel) -> Iterator[str]:
     """What is wrong with decoding this pair, one sentence each."""
     expected = generated(target)

@@ -1,62 +1,146 @@
-"""Models from the Hugging Face hub: only the files that are data, with progress in bytes."""
+"""Models from the Hugging Face hub: only the files that are data, pinned by their commit, with progress
+in bytes."""
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
-from specviz.models.errors import LoadError
+from specviz.models import weights
+from specviz.models.errors import LoadError, first_line
 from specviz.models.progress import Progress, Report
 
-# No pickled weights and no code. "consolidated" files repeat the weights in another layout.
-SUFFIXES = (".safetensors", ".json", ".jinja", ".model", ".txt")
-REPEATED = "consolidated"
+# Files beside the weights: what says how the model is built, and its tokenizer.
+BESIDE = (".json", ".jinja", ".model", ".txt")
 
 
-def download(repo: str, report: Report) -> Path:
-    """The folder that the hub's client keeps the model's files in, brought up to date if it can be.
+def download(name: str, report: Report) -> tuple[Path, str]:
+    """The folder that the hub's client keeps a model's files in, and the commit they are of.
+
+    Args:
+        name: a hub id, with "@revision" (a branch, tag or commit) if it should not be the newest.
+        report: told the bytes.
 
     Raises:
-        LoadError: if the hub cannot be reached and the model was not downloaded before, or if the hub
-            does not give it.
+        LoadError: if the hub does not give it, or cannot be reached and it was not downloaded before.
     """
-    from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError
 
+    repo, _, revision = name.partition("@")
     try:
-        return _download(repo, report)
+        return _download(repo, revision or None, report)
+    except LoadError:
+        raise
     except HFValidationError as error:
-        raise LoadError(f"{repo!r} is neither a local folder nor a hub id: {error}") from error
+        raise LoadError(f"{name!r} is neither a local folder nor a hub id: {first_line(error)}") from error
     except Exception as online:  # the client's transport raises errors of its own, which change
-        try:
-            return Path(snapshot_download(repo, local_files_only=True))
-        except OSError:
-            raise LoadError(
-                f"{repo} cannot be loaded: it is no local folder, the hub said: {_reason(online)}; and no "
-                "earlier download is in the cache. Check the name and the network, log in with "
-                "`hf auth login` if the model asks for it, or give the path of a local folder"
-            ) from online
+        found = _earlier(repo, revision or None)
+        if found is None:
+            raise LoadError(_said(name, online)) from online
+        return found
 
 
-def _download(repo: str, report: Report) -> Path:
+def _earlier(repo: str, revision: str | None) -> tuple[Path, str] | None:
+    """What an earlier download left, which may be half of it: whoever reads it finds that out."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        folder = Path(snapshot_download(repo, revision=revision, local_files_only=True))
+    except (OSError, ValueError):
+        return None
+    return folder, folder.name
+
+
+def _said(name: str, error: Exception) -> str:
+    """What to tell people of a model that the hub did not give."""
+    import errno
+
+    from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
+
+    if isinstance(error, GatedRepoError):
+        return (
+            f"{name} asks for consent before it is downloaded: accept its terms on its page of the hub, log "
+            "in "
+            "with `hf auth login`, and load it again"
+        )
+    if isinstance(error, RevisionNotFoundError):
+        return f"{name}: the hub has the model, but not this revision"
+    if isinstance(error, RepositoryNotFoundError):
+        return (
+            f"{name} is no local folder, and the hub has no such model, or not for you: check the name, or "
+            "log "
+            "in with `hf auth login` if it is private"
+        )
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return f"{name} cannot be downloaded: the disk is full"
+    return (
+        f"{name} cannot be loaded: it is no local folder, the hub said: {type(error).__name__}: "
+        f"{first_line(error)}; and no earlier download is in the cache. Check the name and the network, or "
+        "give the path of a local folder"
+    )
+
+
+def _download(repo: str, revision: str | None, report: Report) -> tuple[Path, str]:
     from huggingface_hub import HfApi, hf_hub_download
 
-    info = HfApi().model_info(repo, files_metadata=True)
-    files = {file.rfilename: file.size or 0 for file in info.siblings or () if _wanted(file.rfilename)}
-    if not any(name.endswith(".safetensors") for name in files):
-        raise LoadError(f"{repo} has no .safetensors weights; pickled weights are not read")
-    total, done = sum(files.values()), 0
+    info = HfApi().model_info(repo, revision=revision, files_metadata=True)
+    commit = info.sha or revision or "main"
+    sizes = {file.rfilename: file.size or 0 for file in info.siblings or () if "/" not in file.rfilename}
+    if "config.json" in sizes:  # asked for by name, so that the cache knows later which commit that was
+        hf_hub_download(repo, "config.json", revision=revision)
+    names = _weight_names(repo, commit, sizes)
+    files = [name for name in sizes if name.endswith(BESIDE)] + names
+    total, done = sum(sizes[name] for name in files), 0
+    _require_room(repo, [sizes[name] for name in files if not _cached(repo, name, commit)])
     folder = Path()
-    for name, size in files.items():
+    for name in files:
         stage = f"downloading {name} of {repo}"
         report(Progress(stage, done, total))
         bar = _bar(stage, done, total, report)
-        folder = Path(hf_hub_download(repo, name, tqdm_class=bar)).parent
-        done += size
+        folder = Path(hf_hub_download(repo, name, revision=commit, tqdm_class=bar)).parent
+        done += sizes[name]
     report(Progress(f"downloaded {repo}", total, total))
-    return folder
+    return folder, commit
 
 
-def _wanted(name: str) -> bool:
-    return "/" not in name and name.endswith(SUFFIXES) and not name.startswith(REPEATED)
+def _weight_names(repo: str, commit: str, sizes: dict[str, int]) -> list[str]:
+    """The weight files: those that the index names, or the one there is."""
+    from huggingface_hub import hf_hub_download
+
+    if weights.INDEX in sizes:
+        index = json.loads(Path(hf_hub_download(repo, weights.INDEX, revision=commit)).read_text())
+        names = sorted(set(index["weight_map"].values()))
+        absent = [name for name in names if name not in sizes]
+        if absent:
+            raise LoadError(f"{repo} is incomplete: its index names {absent[0]}, which the hub does not have")
+        return names
+    if weights.SINGLE in sizes:
+        return [weights.SINGLE]
+    if weights.ADAPTER in sizes:
+        raise LoadError(f"{repo} is an adapter and no whole model: load a merged model")
+    gguf = [name for name in sizes if name.endswith(".gguf")]
+    hint = f"; it has GGUF files: download {gguf[0]} and name that file" if gguf else ""
+    raise LoadError(f"{repo} has no .safetensors weights; pickled weights are not read{hint}")
+
+
+def _cached(repo: str, name: str, commit: str) -> bool:
+    from huggingface_hub import try_to_load_from_cache
+
+    return isinstance(try_to_load_from_cache(repo, name, revision=commit), str)
+
+
+def _require_room(repo: str, sizes: list[int]) -> None:
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    folder = Path(HF_HUB_CACHE)
+    while not folder.exists():
+        folder = folder.parent
+    free, needed = shutil.disk_usage(folder).free, sum(sizes)
+    if needed > free:
+        raise LoadError(
+            f"downloading {repo} needs {needed / 1e9:.1f} GB in {HF_HUB_CACHE}, and {free / 1e9:.1f} GB are "
+            "free: make room, or set HF_HOME to a folder elsewhere"
+        )
 
 
 def _bar(stage: str, before: int, total: int, report: Report) -> type:
@@ -75,9 +159,3 @@ def _bar(stage: str, before: int, total: int, report: Report) -> type:
             report(Progress(stage, min(total, before + int(self.n)), total))
 
     return Bar
-
-
-def _reason(error: Exception) -> str:
-    """The first line of an error, or its kind."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -14,6 +14,7 @@ from specviz.decoding.cache import Cache
 from specviz.decoding.protocols import ModelOutput
 from specviz.decoding.trace import ModelInfo
 from specviz.models.errors import LoadError, first_line
+from specviz.models.steady import STEADY
 
 # A model whose config names no limit is taken to have none.
 NO_LIMIT = 10_000_000
@@ -35,9 +36,18 @@ class TransformersModel:
         name: shown in errors and results.
         vocab_size: V. Logits beyond it are cut; ids that the model has no logit for are not available.
         known: sorted ids below V that may be emitted; None for all. Padded rows stand for no token.
+        stand_in: fed in place of ids that the embedding does not have, which only a draft can be asked to
+            take: q may be any distribution. None if such ids are an error.
     """
 
-    def __init__(self, model: Any, name: str, vocab_size: int, known: np.ndarray | None = None) -> None:
+    def __init__(
+        self,
+        model: Any,
+        name: str,
+        vocab_size: int,
+        known: np.ndarray | None = None,
+        stand_in: int | None = None,
+    ) -> None:
         from specviz.models import products
 
         self.model = model
@@ -57,7 +67,9 @@ class TransformersModel:
         self.width = self._width()
         self.embedded = self._embedded()
         ids = np.arange(vocab_size) if known is None else known
-        ids = ids[ids < self.width]
+        # What the model writes it has to read again.
+        ids = ids[ids < min(self.width, self.embedded)]
+        self.stand_in = stand_in
         self.available: np.ndarray | None = None if len(ids) == vocab_size else ids
 
     def _width(self) -> int:
@@ -133,8 +145,8 @@ class TransformersModel:
         import torch
 
         began = perf_counter()
-        with torch.inference_mode():
-            fed = torch.tensor([list(tokens)], device=self.device)
+        with STEADY.passing(), torch.inference_mode():
+            fed = torch.tensor([self._readable(tokens)], device=self.device)
             logits, states = self._pass(fed, cache, rows, features)
             # Half precision goes to float32 before anything is computed from it.
             output = ModelOutput(
@@ -153,11 +165,25 @@ class TransformersModel:
         import torch
 
         repeated = copy.deepcopy(cache)
-        with torch.inference_mode():
+        with STEADY.passing(), torch.inference_mode():
             repeated.batch_repeat_interleave(len(endings))  # type: ignore[attr-defined]
-            fed = torch.tensor([list(ending) for ending in endings], device=self.device)
+            fed = torch.tensor([self._readable(ending) for ending in endings], device=self.device)
             logits, _ = self._pass(fed, repeated, 1, False)
             return self._spread(logits[:, 0].float().cpu().numpy())
+
+    def _readable(self, tokens: Sequence[int]) -> list[int]:
+        """The tokens, each one that the embedding has.
+
+        Raises:
+            ValueError: for an id that it does not have, if nothing stands in for it.
+        """
+        if max(tokens, default=0) < self.embedded:
+            return list(tokens)
+        if self.stand_in is None:
+            raise ValueError(
+                f"{self.name} cannot be fed token id {max(tokens)}: its embedding has {self.embedded:,} rows"
+            )
+        return [token if token < self.embedded else self.stand_in for token in tokens]
 
     def _pass(self, fed: Any, cache: Cache, rows: int, features: bool) -> tuple[Any, Any]:
         """Feed token ids (batch, n).

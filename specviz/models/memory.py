@@ -1,31 +1,26 @@
 """How much memory models take: what is held, what a model will need, what a device has left. In bytes."""
 
-import json
-import math
 import os
-import struct
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-SIZES = {"float32": 4, "bfloat16": 2, "float16": 2}
+BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 
 
-def needed(folder: Path, dtype: str) -> int:
-    """What the weights of a folder take in a dtype, from the headers of their files.
+def needed(path: Path, dtype: str) -> int:
+    """What the weights of a folder or GGUF file take in a dtype, from their headers.
 
     Returns 0 for files that cannot be read; loading them says why.
     """
-    count = 0
-    for path in folder.glob("*.safetensors"):
-        try:
-            with path.open("rb") as file:
-                (length,) = struct.unpack("<Q", file.read(8))
-                header = json.loads(file.read(min(length, path.stat().st_size)))
-            count += sum(math.prod(t["shape"]) for name, t in header.items() if name != "__metadata__")
-        except (OSError, ValueError, KeyError, TypeError, struct.error):
-            return 0
-    return count * SIZES.get(dtype, 4)
+    from specviz.models import gguf, weights
+    from specviz.models.errors import LoadError
+
+    try:
+        found = gguf.find(path, path.name) if path.is_file() else weights.find(path, path.name)
+    except (LoadError, OSError):
+        return 0
+    return found.numbers * BYTES[dtype]
 
 
 def held(pairs: Iterable[Any]) -> int:
@@ -68,7 +63,11 @@ def total(device: str) -> int | None:
 
 
 def available(device: str) -> int | None:
-    """What a device has left; None if it does not say."""
+    """What a device has left ("auto": all GPUs together); None if it does not say."""
+    if device == "auto":
+        import torch
+
+        return sum(torch.cuda.mem_get_info(gpu)[0] for gpu in range(torch.cuda.device_count()))
     if device.startswith("cuda"):
         import torch
 

@@ -14,6 +14,7 @@ from specviz.models.errors import IncompatiblePair, LoadError
 from specviz.models.language_model import TransformersModel
 from specviz.models.progress import Progress, Report, silent
 from specviz.models.prompts import PromptEncoder
+from specviz.models.report import Line, after_loading, before_loading, refused
 from specviz.models.suitability import require_suitable
 from specviz.models.target_drafts import EagleDraft, EarlyExit, MedusaDraft
 from specviz.models.tokens import TokenTexts, special_ids
@@ -45,7 +46,8 @@ class LoadedPair:
         self.vocab_size = target.vocab_size
         self.compatibility = compatibility
         self.loaded: sources.Loaded | None = None  # the target as it came
-        self.dtype_reason = ""  # why it runs in its dtype, where that was measured
+        self.dtype_reason = ""  # why it runs in its dtype
+        self.report: tuple[Line, ...] = ()  # what was looked at before the first round
         self.eos_ids = eos_ids(target.model, tokenizer)
         self.special_ids = special_ids(tokenizer)
         self.prompts = PromptEncoder(tokenizer)
@@ -86,9 +88,18 @@ class LoadedPair:
         nothing if the tokenizer has none.
 
         Raises:
-            ValueError: if `chat` is asked for and the model has no chat template that takes one message.
+            ValueError: if `chat` is asked for and the model has no chat template that takes one message,
+                or for a token that the target has no embedding for.
         """
-        return self.prompts.chat(prompt) if chat else self.prompts.plain(prompt)
+        ids = self.prompts.chat(prompt) if chat else self.prompts.plain(prompt)
+        for id in ids:
+            if id >= self.target.embedded:
+                raise ValueError(
+                    f"the prompt holds {self.token_text(id).data.decode(errors='replace')!r} (id {id}), "
+                    "which is "
+                    f"beyond the target's embedding of {self.target.embedded:,} rows: leave it out"
+                )
+        return ids
 
     def token_text(self, token: int) -> TokenText:
         """The exact bytes of a token id."""
@@ -103,72 +114,107 @@ def load_pair(
     draft_device: str | None = None,
     progress: Report | None = None,
     beside: "LoadedPair | None" = None,
+    draft_dtype: str | None = None,
 ) -> LoadedPair:
     """Load a target and its draft.
 
     Args:
-        target: "built-in", a hub id, or a local folder in transformers' format with safetensors weights.
+        target: "built-in", a hub id (with "@revision" for a branch, tag or commit), a local folder in
+            transformers' format with safetensors weights, or a local GGUF file.
         draft: likewise. None means the draft trained for this target: the one that ships with the
             built-in target, one trained on this machine, or none.
-        device: "cpu", "cuda", "cuda:1", "mps"; None chooses CUDA, then MPS, then the CPU.
-        dtype: "float32", "bfloat16" or "float16"; None means bfloat16 on CUDA, for the built-in target on a
-            CPU whichever of float32 and bfloat16 measures faster (`LoadedPair.dtype_reason` says it), else
-            float32: MPS gains little from less, and float16 overflows in models trained in bfloat16.
-        draft_device: where the draft runs, if not beside the target.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto" to spread a model over all GPUs; None chooses
+            CUDA, then MPS, then the CPU.
+        dtype: "float32", "bfloat16" or "float16"; None means bfloat16 on a GPU that has it natively, for the
+            built-in target on a CPU whichever of float32 and bfloat16 measures faster, else float32.
+            `LoadedPair.dtype_reason` says why.
+        draft_device, draft_dtype: of the draft, if not the target's.
         progress: told about every step, from this thread.
         beside: a pair whose target is this one, loaded already, in the same place: it serves both.
 
     Raises:
         FetchError: if the built-in target cannot be fetched.
-        IncompatiblePair: if the tokenizers differ.
+        IncompatiblePair: if the tokenizers differ; told before any weights are read.
         LoadError: for anything else that stands in the way, with what was tried.
     """
     from specviz.models import products
 
     report = progress or silent
     place = sources.place(device, dtype)
-    dtype_reason = ""
     if dtype is None and target == sources.BUILT_IN and place.device == "cpu":
         report(Progress("measuring which number format is faster here", 0, 0))
-        dtype, dtype_reason = products.faster_dtype()
-        place = sources.place(device, dtype)
-    shared_target = beside.loaded if beside is not None else None
-    reused = shared_target is not None and shared_target.is_from(target, place)
-    loaded = shared_target if shared_target is not None and reused else sources.load(target, place, report)
-    width = loaded.vocab_size
-    known = loaded.known_ids()
-    target_model = TransformersModel(loaded.model, loaded.name, width, known)
-    require_suitable(target_model)
-    if not reused:
-        products.prepare(target_model)
-    name = target
-    draft_model: TransformersModel | None = None
-    report_on: Compatibility | None = None
-    if draft is None:
-        if draft_device is not None:
-            raise LoadError("a draft trained for the target shares its embedding and runs on its device")
-        report(Progress("loading the draft", 0, 0))
-        draft_model = model_draft(target_model, loaded.fingerprint)
-    else:
-        name = f"{target} + {draft}"
-        draft_place = sources.place(draft_device or device, dtype)
-        same = loaded.is_from(draft, draft_place)
-        other = loaded if same else sources.load(draft, draft_place, report)
-        report_on = compatibility(loaded.tokenizer, other.tokenizer, loaded.width, other.width)
-        if not report_on.ok:
-            raise IncompatiblePair(f"{target} and {draft} cannot work together: {report_on}")
-        shared = np.intersect1d(known, other.known_ids())
-        draft_model = TransformersModel(other.model, other.name, width, shared)
-        require_suitable(draft_model)
-        products.prepare(draft_model)
-    pair = LoadedPair(name, target_model, draft_model, loaded.tokenizer, loaded.fingerprint, report_on)
-    pair.dtype_reason = dtype_reason
-    pair.loaded = loaded
+        place = sources.Place(place.device, *products.faster_dtype())
+    if draft is None and (draft_device is not None or draft_dtype is not None):
+        raise LoadError("a draft trained for the target shares its embedding: its device and dtype too")
+    draft_place = place
+    if draft_device is not None or draft_dtype is not None:
+        draft_place = sources.place(draft_device or place.device, draft_dtype or place.dtype)
+    lines: list[Line] = []
+    try:
+        pair = _load(target, draft, place, draft_place, beside, report, lines)
+    except LoadError as error:
+        error.lines = (*lines, refused("pair", str(error)))
+        raise
+    pair.dtype_reason, pair.report = place.reason, tuple(lines)
     # Streamlit collects garbage after every rerun. The models' few hundred thousand objects live as long
     # as the process, and looking at them each time would cost a fifth of a second.
     gc.collect()
     gc.freeze()
     return pair
+
+
+def _load(
+    target: str,
+    draft: str | None,
+    place: sources.Place,
+    draft_place: sources.Place,
+    beside: LoadedPair | None,
+    report: Report,
+    lines: list[Line],
+) -> LoadedPair:
+    """Open both, compare them, and only then read weights. `lines` gets what was found on the way."""
+    from specviz.models import products
+
+    opened = sources.open(target, report)
+    other, compared = None, None
+    if draft is not None:
+        other = opened if draft == target else sources.open(draft, report)
+        compared = compatibility(opened.tokenizer, other.tokenizer, opened.width, other.width)
+    lines += before_loading(opened, other, compared, place, draft_place)
+    if compared is not None and not compared.ok:
+        raise IncompatiblePair(f"{target} and {draft} cannot work together: {compared}")
+    shared = None if beside is None else beside.loaded
+    reused = shared is not None and shared.is_from(target, place)
+    loaded = shared if shared is not None and reused else opened.load(place, report)
+    width, known = loaded.vocab_size, loaded.known_ids()
+    target_model = TransformersModel(loaded.model, loaded.name, width, known)
+    require_suitable(target_model)
+    if not reused:
+        products.prepare(target_model)
+    draft_model: TransformersModel | None = None
+    if other is None:
+        report(Progress("loading the draft", 0, 0))
+        draft_model = model_draft(target_model, loaded.fingerprint)
+    else:
+        second = loaded if other is opened and draft_place == place else other.load(draft_place, report)
+        both = np.intersect1d(known, second.known_ids())
+        draft_model = TransformersModel(second.model, second.name, width, both, _stand_in(second))
+        require_suitable(draft_model)
+        products.prepare(draft_model)
+    lines += after_loading(target_model, draft_model)
+    name = target if draft is None else f"{target} + {draft}"
+    pair = LoadedPair(name, target_model, draft_model, loaded.tokenizer, loaded.fingerprint, compared)
+    pair.loaded = loaded
+    return pair
+
+
+def _stand_in(draft: sources.Loaded) -> int:
+    """What a draft is fed for a token that it does not know: its unknown token, or its end of text."""
+    for name in ("unk_token_id", "eos_token_id", "bos_token_id"):
+        id = getattr(draft.tokenizer, name, None)
+        if isinstance(id, int) and id < draft.model.get_input_embeddings().weight.shape[0]:
+            return id
+    return 0
 
 
 def eos_ids(model: Any, tokenizer: Any) -> frozenset[int]:

@@ -71,3 +71,9 @@ def _steps(decoder: dict[str, Any]) -> list[str]:
     if decoder.get("type") == "Sequence":
         return [step for part in decoder["decoders"] for step in _steps(part)]
     return [decoder.get("type", "")]
+
+
+def vocabulary(tokenizer: Any) -> dict[int, str]:
+    """Token by id. Rows that a converter to GGUF only filled up ("[PAD151665]") are not tokens."""
+    found = {id: token for token, id in tokenizer.get_vocab().items()}
+    return {id: token for id, token in found.items() if token != f"[PAD{id}]"}
