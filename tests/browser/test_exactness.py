@@ -25,7 +25,7 @@ def test_a_cold_link_shows_the_position_and_the_fault_it_names(serve, open_page)
     page = open_page(f"{serve(ROOT / 'app.py')}/exactness?run=story&sel=2.1&fault=ratio-inverted")
     page.get_by_text("control: ratio upside down").wait_for(timeout=PATIENCE)
     page.get_by_text("✓ agrees with p").first.wait_for()
-    page.get_by_text("✗ caught").first.wait_for()
+    page.get_by_text("✓ caught").first.wait_for()
     story = traces.load("story")
     before = visible(story.tokens[story.rounds[0].committed[-1]])  # the text before position 1 of round 2
     page.get_by_text(before).first.wait_for()
