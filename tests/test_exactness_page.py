@@ -333,6 +333,7 @@ def test_a_run_judged_by_blocks_is_checked_as_an_exact_one(monkeypatch):
     runs._shelf().put(entry)
     shown = texts(open_app(run="blocks"))
     assert "Not judged by the exact rule" not in shown
+    assert "checks 3 and 4 look at whole blocks" in shown
     assert "✓ 3 on the run" in shown
 
 

@@ -55,12 +55,15 @@ def rounds_frame(trace: Trace) -> pd.DataFrame:
 def positions_frame(trace: Trace) -> pd.DataFrame:
     """A row a position: the scalars of the full distributions. The last of a round is the bonus row.
 
+    `prefix_weight` and `prefix_passes` are r and h of block verification; empty under other rules.
     `log_prob` and `raw_log_prob` are of the draft token, where it was committed; see `rounds_frame`.
     """
     scalars = (
         "p",
         "q",
         "accept_probability",
+        "prefix_weight",
+        "prefix_passes",
         "u",
         "draft_u",
         "p_rank",

@@ -243,7 +243,7 @@ def _equal(job: Comparison) -> str:
     if job.recipe.temperature > 0.0:
         return (
             f"The texts differ from token {differs + 1} on, though the seed is one: each drafter draws other "
-            "drafts. Their law is one."
+            "drafts. The distribution that they come from is the same."
         )
     return (
         f"At temperature 0 all should write the same, and from token {differs + 1} on they do not. Passes "

@@ -6,6 +6,7 @@ from typing import Any
 import streamlit as st
 
 from specviz import traces
+from specviz.decoding.block import BLOCK
 from specviz.decoding.faults import Fault, Spot, get_fault
 from specviz.decoding.trace import Position, Round
 from specviz.exactness.recompute import RowsUnavailable, recompute, table_spot
@@ -231,6 +232,11 @@ def text(examined: Examined) -> None:
     words = start + "".join(shown(examined.entry, token) for token in before[-CONTEXT:])
     assert examined.row.token is not None
     st.markdown(f"After {code(words)} the draft proposed {code(shown(examined.entry, examined.row.token))}.")
+    if examined.round.verifier == BLOCK:
+        st.caption(
+            "Block verification judged this round. Checks 1 and 2 look at one position by itself, where it is "
+            "the same rule as the token rule; checks 3 and 4 look at whole blocks."
+        )
 
 
 def source(examined: Examined) -> None:
