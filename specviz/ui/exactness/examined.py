@@ -234,8 +234,8 @@ def text(examined: Examined) -> None:
     st.markdown(f"After {code(words)} the draft proposed {code(shown(examined.entry, examined.row.token))}.")
     if examined.round.verifier == BLOCK:
         st.caption(
-            "Block verification judged this round. Checks 1 and 2 look at one position by itself, where it is "
-            "the same rule as the token rule; checks 3 and 4 look at whole blocks."
+            "Block verification judged this round. Checks 1 and 2 look at one position by itself, where it "
+            "and the token rule are the same; checks 3 and 4 look at whole blocks."
         )
 
 
