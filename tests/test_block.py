@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 from branching import enumerate_law
+from reruns import rerun
 from tables import TableModel, TablePair, joint_law, table_pair
 from test_exactness_martingale import markov_pair, trace_of
 
@@ -17,7 +18,6 @@ from specviz.decoding.faults import FAULTS, starter
 from specviz.decoding.randomness import accepts
 from specviz.decoding.sampling import SamplingConfig
 from specviz.decoding.verify import VerifyError, verify_block
-from specviz.exactness.cache_check import rerun
 from specviz.exactness.continuations import EndToEnd
 from specviz.exactness.evidence import ALTERNATIVES, emitted, leak_test, log_factors
 from specviz.reading.explain import formula, residual_line, verdict, what_if

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from reruns import rerun
 from tables import TableModel, TablePair, table_pair
 from tiny import tiny_gpt2_pair, tiny_pair
 
@@ -12,7 +13,7 @@ from specviz.decoding.faults import FAULTS
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
 from specviz.exactness import cache_check
-from specviz.exactness.cache_check import check_caches, checked, expected_draft_length, rerun
+from specviz.exactness.cache_check import check_caches, checked, expected_draft_length
 from specviz.models import language_model
 from specviz.models.errors import LoadError
 

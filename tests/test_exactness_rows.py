@@ -7,7 +7,7 @@ from tables import TableModel, TablePair, table_pair
 from specviz.decoding.faults import EXACT, FAULTS, output
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
-from specviz.exactness.recompute import RowsUnavailable, recompute, recompute_rows, table_spot
+from specviz.exactness.recompute import RowsUnavailable, recompute, table_spot
 
 PROMPT = (0, 1, 0, 2, 0, 1)
 CONTROLS = {
@@ -25,7 +25,7 @@ def test_rows_are_those_of_the_run(drafter, controls):
     run = DecodingRun(pair, PROMPT, drafter=drafter, k=3, max_new_tokens=40, seed=2, **CONTROLS[controls])
     drafted = 0
     for round in run:
-        rows = recompute_rows(pair, run.trace(), round.number)
+        rows = recompute(pair, run.trace(), round.number).rows
         assert rows.number == round.number
         np.testing.assert_allclose(rows.target_probs, run.recent.target_probs, atol=1e-12)
         np.testing.assert_allclose(rows.draft_probs, run.recent.draft_probs, atol=1e-12)
@@ -71,7 +71,7 @@ def test_a_spoilt_run_is_recomputed_right():
     run = FAULTS["target-cache-cut-too-far"].start(pair, PROMPT, k=3, max_new_tokens=30, seed=2)
     different = 0
     for round in run:
-        rows = recompute_rows(pair, run.trace(), round.number)
+        rows = recompute(pair, run.trace(), round.number).rows
         p = pair.target.probs(run.tokens[: round.start])
         np.testing.assert_allclose(rows.target_probs[0], p, atol=1e-12)
         different += not np.allclose(p, run.recent.target_probs[0])
@@ -84,9 +84,9 @@ def test_rows_that_cannot_be_had_are_refused():
     list(run)
     for number in (0, len(run.rounds) + 1):
         with pytest.raises(RowsUnavailable, match="rounds 1 to"):
-            recompute_rows(pair, run.trace(), number)
+            recompute(pair, run.trace(), number)
     with pytest.raises(RowsUnavailable, match="not with the pair"):
-        recompute_rows(table_pair(7, 1), run.trace(), 1)
+        recompute(table_pair(7, 1), run.trace(), 1)
 
 
 def test_a_table_alone_gives_the_law_of_every_single_token():

@@ -18,10 +18,9 @@ import numpy as np
 from specviz.decoding import cache as caches
 from specviz.decoding.cache import Cache
 from specviz.decoding.drafters.model import LanguageModelDrafter
-from specviz.decoding.faults import starter
-from specviz.decoding.protocols import LanguageModel, Pair
+from specviz.decoding.protocols import LanguageModel
 from specviz.decoding.run import DecodingRun
-from specviz.decoding.trace import Round, Trace
+from specviz.decoding.trace import Round
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,25 +104,6 @@ def checked(run: DecodingRun) -> Iterator[tuple[Round, tuple[CacheCheck, ...]]]:
     """Step a run to its end and check its caches after every round."""
     for round in run:
         yield round, check_caches(run)
-
-
-def rerun(pair: Pair, trace: Trace) -> DecodingRun:
-    """A run with the recipe of a trace, the fault that judged it included, to be checked on the way.
-
-    A trace keeps no caches. The same recipe on the same models makes the same ones again.
-    """
-    verifier = trace.rounds[0].verifier if trace.rounds else "exact"
-    return starter(verifier)(
-        pair,
-        trace.prompt_ids,
-        drafter=trace.drafter,
-        k=trace.k,
-        sampling=trace.sampling,
-        draft_sampling=trace.draft_sampling,
-        max_new_tokens=trace.max_new_tokens,
-        stop=trace.stop,
-        seed=trace.seed,
-    )
 
 
 def expected_draft_length(rounds: Sequence[Round], features: bool) -> int:

@@ -19,16 +19,13 @@ import numpy as np
 from scipy.special import logsumexp
 
 from specviz.decoding.trace import Round, Trace
+from specviz.reading.reduced import reduced
 
 LEAKS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7)
 ALTERNATIVES = (*(f"leak {leak:g}" for leak in LEAKS), "flattened", "sharpened")
 THRESHOLD = 20.0
 HALF_CHI_SQUARE = 1.9207  # half of the 95% quantile of chi-square with one degree of freedom
 CEILING = 700.0  # log evidence is cut here: beyond it exp overflows, and nobody needs more
-
-
-class NoEvidence(ValueError):
-    """A trace that lacks the probability of a token it emitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +125,7 @@ class LeakTest:
 
 
 def leak_test(traces: Sequence[Trace]) -> LeakTest:
-    """The test over whole runs, one after the other.
-
-    Raises:
-        NoEvidence: if a trace lacks what an emitted token needs.
-    """
+    """The test over whole runs, one after the other."""
     seeds: set[int] = set()
     left_out, run_ends = [], []
     tokens: list[Emitted] = []
@@ -175,8 +168,8 @@ def _reach(rounds: Iterable[Round]) -> tuple[float | None, int | None]:
     rows = [position for position in rows if position.beta is not None]
     if not rows:
         return None, None
-    p = np.array([x for r in rows for x in (*r.table.p, r.rest.p_over, r.rest.p_under)])
-    q = np.array([x for r in rows for x in (*r.table.q, r.rest.q_over, r.rest.q_under)])
+    columns = [reduced(position) for position in rows]
+    p, q = (np.concatenate(parts) for parts in ([c.p for c in columns], [c.q for c in columns]))
     p, q = p[q > 0.0], q[q > 0.0]
     with np.errstate(divide="ignore"):
         growth = max(float((q * np.log(1.0 - leak + leak * (q / p))).sum()) for leak in LEAKS) / len(rows)
@@ -186,23 +179,15 @@ def _reach(rounds: Iterable[Round]) -> tuple[float | None, int | None]:
 
 
 def emitted(round: Round) -> Iterator[Emitted]:
-    """The committed tokens of a round; those behind the cut do not count.
-
-    Raises:
-        NoEvidence: if the table of the last one does not hold it.
-    """
+    """The committed tokens of a round; those behind the cut do not count."""
     for row in range(len(round.committed)):
         position = round.positions[row]
-        if row < round.accepted:
-            p, q = position.p, position.q
-        elif round.token in position.table.ids:
+        p, q = position.p, position.q
+        if row == round.accepted:  # drawn from the residual or, behind all drafts, from p
             column = position.table.ids.index(round.token)
             p = position.table.p[column]
             q = None if round.outcome == "bonus" else position.table.q[column]
-        else:
-            raise NoEvidence(f"round {round.number}: the table of the {round.outcome} token lacks it")
-        if p is None:
-            raise NoEvidence(f"round {round.number}, position {row + 1}: no probability is recorded")
+        assert p is not None
         yield Emitted(p, q, position.p_root_sum, position.p_sesqui_sum)
 
 

@@ -11,6 +11,7 @@ from specviz.decoding.randomness import ChosenDrafts
 from specviz.decoding.run import Rows
 from specviz.decoding.sampling import Effective, effective_probs
 from specviz.decoding.trace import Position, Round, Trace
+from specviz.reading.reduced import reduced
 
 
 class RowsUnavailable(ValueError):
@@ -40,11 +41,6 @@ class Block:
     @property
     def rows(self) -> Rows:
         return Rows(self.round.number, self.target.probs, self.proposal.probs)
-
-
-def recompute_rows(pair: Pair, trace: Trace, number: int) -> Rows:
-    """p (K + 1, V) and q (K, V) of round `number`; see `recompute`."""
-    return recompute(pair, trace, number).rows
 
 
 def recompute(pair: Pair, trace: Trace, number: int) -> Block:
@@ -98,11 +94,10 @@ def recompute(pair: Pair, trace: Trace, number: int) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class TableSpot:
-    """A drafted position as a saved trace holds it: single tokens, and the rest as two lumps.
+    """A drafted position as a saved trace holds it; see `specviz.reading.reduced`.
 
-    The lumps are the tokens with p > q and the others, so that Σ min(p, q) and the residual stay exact.
     Under the exact rule every single token has its true kept and corrected mass. Faults that bend the
-    accept test treat a lump as one token, and their laws are those of the lumps.
+    accept test treat a lump as one token, and their distributions are those of the lumps.
 
     Attributes:
         ids: token of each column; the last two are None, the lumps.
@@ -121,7 +116,5 @@ def table_spot(position: Position) -> TableSpot:
     """
     if position.token is None:
         raise RowsUnavailable("the bonus row has no draft token to accept or refuse")
-    table, rest = position.table, position.rest
-    p = np.array([*table.p, rest.p_over, rest.p_under])
-    q = np.array([*table.q, rest.q_over, rest.q_under])
-    return TableSpot((*table.ids, None, None), Spot(p / p.sum(), q / q.sum()))
+    row = reduced(position)
+    return TableSpot(row.ids, Spot(row.p / row.p.sum(), row.q / row.q.sum()))

@@ -8,6 +8,7 @@ import numpy as np
 
 from specviz.decoding.trace import Position, Round, Trace
 from specviz.lessons import laws, worked
+from specviz.reading.reduced import reduced
 
 
 def overlap_by_depth(traces: Iterable[Trace]) -> list[tuple[float, int]]:
@@ -42,7 +43,7 @@ def children(row: Position, most: int = 8) -> list[tuple[int, float, float]]:
     """
     order = np.argsort(-np.array(row.table.q), kind="stable")[:most]
     p = np.array(row.table.p)[order]
-    c = worked.columns(row)
+    c = reduced(row)
     drawn = np.cumsum(laws.in_turn(c.p, c.q, len(order)))
     chosen = np.cumsum(p)
     return [(m, float(chosen[m - 1]), float(min(drawn[m - 1], 1.0))) for m in range(1, len(order) + 1)]
@@ -91,7 +92,7 @@ def expected_last(chances: Sequence[float]) -> float:
 
 def _passes(following: Position, r: float) -> float:
     """h of block verification after a token with the carried product r, from the row that follows."""
-    c = worked.columns(following)
+    c = reduced(following)
     left = float(np.maximum(0.0, r * c.p - c.q).sum())
     return left / (left + 1.0 - r) if left + 1.0 - r > 0 else 1.0
 

@@ -1,11 +1,12 @@
-"""The law of one output position under a rule, summed over all outcomes. Small arrays, float64.
+"""What comes out at one position under a rule, for small distributions. Float64.
 
-The exact rule's law is the target's; the others say what a common slip does instead. They are written down
-here from the definitions, and a test compares them with draws through the engine's verifier.
+The exact rule gives the target's distribution; the others say what a common slip does instead. The sums over
+all outcomes are those of `specviz.decoding.faults.output`.
 """
 
 import numpy as np
 
+from specviz.decoding.faults import EXACT, Hand, Rule, output
 from specviz.decoding.verify import residual
 
 
@@ -45,18 +46,17 @@ def output_law(
     Returns:
         (V,) drawn·min(1, p/q), plus the refused mass shared out by `correction`.
     """
-    drawn = q if drawn is None else drawn
-    correction = residual_law(p, q) if correction is None else correction
-    ratio = np.divide(p, q, out=np.ones(len(p)), where=np.asarray(q) > 0)
-    kept = drawn * np.minimum(1.0, ratio)
-    return kept + (1.0 - kept.sum()) * correction
+    rule = EXACT if correction is None else Rule(correction=lambda p, q: (correction, False))
+    return output(rule, _hand(p, q, drawn)).law
 
 
 def acceptance(p: np.ndarray, q: np.ndarray, drawn: np.ndarray | None = None) -> float:
     """The probability that the draft token is kept."""
-    drawn = q if drawn is None else drawn
-    ratio = np.divide(p, q, out=np.ones(len(p)), where=np.asarray(q) > 0)
-    return float((drawn * np.minimum(1.0, ratio)).sum())
+    return output(EXACT, _hand(p, q, drawn)).acceptance
+
+
+def _hand(p: np.ndarray, q: np.ndarray, drawn: np.ndarray | None) -> Hand:
+    return Hand(*(np.asarray(x, dtype=np.float64) for x in (p, q, q if drawn is None else drawn)))
 
 
 def match_rate(p: np.ndarray, q: np.ndarray) -> float:

@@ -5,34 +5,10 @@ from statistics import median
 
 import numpy as np
 
+from specviz.decoding.faults import EXACT, Hand, get_fault, output
 from specviz.decoding.trace import Position, Round, Trace
 from specviz.lessons import laws
-
-
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """One row's p and q over its table and two sums for all other tokens (p > q, and p ≤ q).
-
-    Sums over whole groups keep overlap, residual and acceptance exact, since min(p, q) and max(0, p − q)
-    have the same sign throughout a group.
-
-    Attributes:
-        ids: (n,) token ids; None for the two groups.
-        p, q: (n,) probabilities.
-    """
-
-    ids: tuple[int | None, ...]
-    p: np.ndarray
-    q: np.ndarray
-
-
-def columns(row: Position) -> Columns:
-    rest = row.rest
-    return Columns(
-        (*row.table.ids, None, None),
-        np.array([*row.table.p, rest.p_over, rest.p_under]),
-        np.array([*row.table.q, rest.q_over, rest.q_under]),
-    )
+from specviz.reading.reduced import LUMPS, reduced
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,35 +33,27 @@ RULES = (
 
 
 def rule_law(row: Position, rule: str, lenience: float = 0.5) -> RuleLaw:
-    """The law of one of `RULES` at a recorded row.
+    """What one of `RULES` makes of a recorded row.
 
     Raises:
         ValueError: for another name.
     """
-    c = columns(row)
-    p, q = c.p, c.q
-    favourite = laws.one_hot_of_largest(np.where([i is None for i in c.ids], 0.0, q))
-    match rule:
-        case "min(1, p/q), residual":
-            law, acceptance = laws.output_law(p, q), laws.overlap(p, q)
-        case "draw from p, keep if equal":
-            # Groups hold many tokens: their p·q is not the product of the sums, but at most that.
-            law, acceptance = p, float(np.dot(p[:-2], q[:-2]))
-        case "correction from p":
-            law, acceptance = laws.output_law(p, q, correction=p), laws.overlap(p, q)
-        case "argmax draft, soft q":
-            law, acceptance = laws.output_law(p, q, drawn=favourite), laws.acceptance(p, q, favourite)
-        case "argmax draft, one-hot q":
-            law, acceptance = laws.output_law(p, favourite), laws.overlap(p, favourite)
-        case "accept everything":
-            law, acceptance = q, 1.0
-        case "lenience":
-            kept = np.minimum(q, p / lenience)
-            law = kept + (1 - kept.sum()) * laws.residual_law(p, q)
-            acceptance = float(kept.sum())
-        case _:
-            raise ValueError(f"no rule {rule!r}")
-    return RuleLaw(law, acceptance, laws.tv(law, p))
+    c = reduced(row)
+    favourite = laws.one_hot_of_largest(np.where([i is None for i in c.ids], 0.0, c.q))
+    hands = {"argmax draft, soft q": (c.q, favourite), "argmax draft, one-hot q": (favourite, favourite)}
+    faults = {
+        "draw from p, keep if equal": "accept-on-match",
+        "correction from p": "correction-from-p",
+        "accept everything": "always-accept",
+        "lenience": f"lenience={lenience}",
+    }
+    if rule not in RULES:
+        raise ValueError(f"no rule {rule!r}")
+    judged = get_fault(faults[rule]).rule if rule in faults else EXACT
+    out = output(judged, Hand(c.p, *hands.get(rule, (c.q, c.q))))
+    # Lumps hold many tokens: their p·q is not the product of the sums, but at most that.
+    kept = out.kept[:-LUMPS] if rule == "draw from p, keep if equal" else out.kept
+    return RuleLaw(out.law, float(kept.sum()), laws.tv(out.law, c.p))
 
 
 FILTERS = ("both filtered", "q before the filter", "p before the filter")
@@ -112,18 +80,6 @@ def filtered_law(row: Position, k: int, given: str) -> tuple[str, np.ndarray, np
         law, accepted = laws.output_law(whole, drawn), laws.acceptance(whole, drawn)
         return "Tokens that the filter removes are emitted.", wanted, law, accepted
     return "", wanted, laws.output_law(wanted, drawn), laws.acceptance(wanted, drawn)
-
-
-def proof(p: float, q: float, beta: float) -> list[str]:
-    """The five lines of the proof for a token with these numbers."""
-    kept, left = min(p, q), max(0.0, p - q)
-    return [
-        f"1  drawn and kept       q · min(1, p/q) = min({p:.4f}, {q:.4f}) = {kept:.4f}",
-        f"2  some token rejected  1 − β = 1 − {beta:.4f} = {1 - beta:.4f}",
-        f"3  mass of the residual Σ max(0, p − q) = {1 - beta:.4f}, the same",
-        f"4  rejected, corrected  (1 − β) · max(0, p − q)/(1 − β) = {left:.4f}",
-        f"5  together             {kept:.4f} + {left:.4f} = {kept + left:.4f}, and p = {p:.4f}",
-    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ falls behind them is a token that the trace does not tell apart, unless it is th
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal
 
 import numpy as np
@@ -22,6 +23,7 @@ from specviz.decoding.randomness import accepts
 from specviz.decoding.record import LEADING, state_of
 from specviz.decoding.trace import Outcome, Position, Round, State, Trace
 from specviz.decoding.verify import Verdict, Verifier, residual, verifier_name, verify_block
+from specviz.reading.reduced import LUMPS, reduced
 
 Law = Literal["residual", "p", "q"]
 
@@ -237,20 +239,16 @@ class _Block:
 
     def __init__(self, round: Round) -> None:
         self.round = round
-        self.ids: list[int | None] = []
-        self._starts: list[int] = []
-        for position in round.positions:
-            self._starts.append(len(self.ids))
-            self.ids += [*position.table.ids, None, None]
-        self._starts.append(len(self.ids))
+        rows = [reduced(position) for position in round.positions]
+        self.ids = [token for row in rows for token in row.ids]
+        self._starts = [0, *accumulate(len(row.ids) for row in rows)]
         self.target_probs = np.zeros((round.k + 1, len(self.ids)))
         self.draft_probs = np.zeros((round.k, len(self.ids)))
-        for row, position in enumerate(round.positions):
-            columns = slice(self._starts[row], self._starts[row + 1])
-            rest = position.rest
-            self.target_probs[row, columns] = [*position.table.p, rest.p_over, rest.p_under]
-            if row < round.k:
-                self.draft_probs[row, columns] = [*position.table.q, rest.q_over, rest.q_under]
+        for i, row in enumerate(rows):
+            columns = slice(self._starts[i], self._starts[i + 1])
+            self.target_probs[i, columns] = row.p
+            if i < round.k:
+                self.draft_probs[i, columns] = row.q
         self.draft_tokens = [
             self.column(row, position) for row, position in enumerate(round.positions[: round.k])
         ]
@@ -265,8 +263,8 @@ class _Block:
 
     def columns(self, row: int) -> tuple[range, range]:
         """The columns of a row's table, and of its rest."""
-        border = self._starts[row + 1] - 2
-        return range(self._starts[row], border), range(border, border + 2)
+        end = self._starts[row + 1]
+        return range(self._starts[row], end - LUMPS), range(end - LUMPS, end)
 
     def row(self, weights: np.ndarray) -> int:
         """The row that the heaviest column belongs to."""

@@ -9,7 +9,7 @@ from specviz.decoding.block import EXACT_RULES
 from specviz.decoding.faults import FAULTS, Fault
 from specviz.decoding.trace import Round, Trace
 from specviz.decoding.verify import VerifyError
-from specviz.exactness.evidence import LeakTest, NoEvidence, leak_test
+from specviz.exactness.evidence import LeakTest, leak_test
 from specviz.reading.prose import count, number
 from specviz.reading.rejudge import NotRecorded, rejudge
 from specviz.ui.exactness import badges, chosen_fault
@@ -28,12 +28,6 @@ def card(entry: Entry) -> None:
         _choose_runs(entry)
         shown = entries(entry)
         found = test(shown)
-        if found is None:
-            st.info(
-                "This run does not record the probability of every token it emitted, which the test needs.",
-                icon=":material/info:",
-            )
-            return
         fault = chosen_fault.fault()
         control, left_out = remember(
             ("leak control", _key(shown), fault.name), lambda: _control([e.trace for e in shown], fault)
@@ -52,16 +46,9 @@ def card(entry: Entry) -> None:
         st.caption("  \n".join(lines))
 
 
-def test(entries: Sequence[Entry]) -> LeakTest | None:
-    """The test over these runs; None if a trace lacks what it needs."""
-
-    def make() -> LeakTest | None:
-        try:
-            return leak_test([e.trace for e in entries])
-        except NoEvidence:
-            return None
-
-    return remember(("leak", _key(entries)), make)
+def test(entries: Sequence[Entry]) -> LeakTest:
+    """The test over these runs."""
+    return remember(("leak", _key(entries)), lambda: leak_test([e.trace for e in entries]))
 
 
 def _key(entries: Sequence[Entry]) -> tuple:
@@ -151,10 +138,7 @@ def _control(traces: Sequence[Trace], fault: Fault) -> tuple[LeakTest | None, in
         rounds = [_again(round, fault) for round in trace.rounds]
         left_out += rounds.count(None)
         judged.append(replace(trace, rounds=tuple(r for r in rounds if r is not None)))
-    try:
-        return leak_test(judged), left_out
-    except NoEvidence:
-        return None, 0
+    return leak_test(judged), left_out
 
 
 def _again(round: Round, fault: Fault) -> Round | None:

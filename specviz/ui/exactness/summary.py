@@ -33,10 +33,7 @@ def verdicts(examined: Examined) -> list[badges.Verdict]:
             if control.caught
             else ("gray", "… the faulty rule is not caught yet")
         )
-    test = evidence.test(evidence.entries(examined.entry))
-    found.append(
-        ("gray", "3 on the run: not recorded") if test is None else _verdict("3 on the run", test.ok)
-    )
+    found.append(_verdict("3 on the run", evidence.test(evidence.entries(examined.entry)).ok))
     texts = continuations.results(examined.entry).get(EXACT)
     if texts is not None:
         found.append(_verdict("4 end to end", texts.ok))

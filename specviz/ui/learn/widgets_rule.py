@@ -4,10 +4,13 @@ import pandas as pd
 import streamlit as st
 
 from specviz.decoding.trace import Round, Trace
+from specviz.exactness.proof import proof
+from specviz.exactness.recompute import table_spot
 from specviz.lessons import laws, worked
 from specviz.reading import explain
 from specviz.reading.inspect import Inspection, inspect_position
 from specviz.reading.prose import count, number
+from specviz.reading.reduced import reduced
 from specviz.tokens import shower, visible
 from specviz.ui.components.blocks import blocks
 from specviz.ui.learn import charts
@@ -122,7 +125,7 @@ def _rest_product(place: Inspection) -> float:
 def _law(place: Inspection, rule: str, lenience: float = 0.5) -> None:
     """What comes out at this place beside p, with acceptance and distance."""
     result = worked.rule_law(place.row, rule, lenience)
-    c = worked.columns(place.row)
+    c = reduced(place.row)
     names, p, law = _leading(place, c.ids, list(c.p), list(result.law))
     exact = result.tv < 1e-9
     words = (
@@ -175,9 +178,10 @@ def residual(trace: Trace) -> None:
     ids = [c.token for c in place.candidates]
     first = ids.index(place.added) if place.added in ids else 0
     token = st.selectbox("The proof for one token", ids, index=first, format_func=show, key=keys.LESSON_TOKEN)
-    seen = place.candidate(token)
-    assert seen is not None and seen.q is not None and place.row.beta is not None
-    st.code("\n".join(worked.proof(seen.p, seen.q, place.row.beta)), language=None, wrap_lines=True)
+    at = table_spot(place.row)
+    lines = proof(at.spot, at.ids.index(token)).lines
+    text = "\n".join(f"{i}  {line.claim}\n   {line.numbers}" for i, line in enumerate(lines, 1))
+    st.code(text, language=None, wrap_lines=True)
 
 
 def bonus(trace: Trace) -> None:
