@@ -12,7 +12,7 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
-from specviz.cli import bench_pages, options
+from specviz.cli import bench_class, bench_pages, options
 from specviz.recipe import Recipe
 
 
@@ -23,6 +23,7 @@ def add_parser(subparsers) -> None:
     parser.add_argument(
         "--tries", type=int, default=5, help="turns of the comparison of engines (default: 5)"
     )
+    bench_class.add_options(parser)
     options.add_pair_options(parser)
     parser.set_defaults(run=run)
 
@@ -40,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
                 print(f"  {figure:<52} {value}")
     if args.json:
         print(json.dumps(results))
-    return 0
+    return int(any(result.get("verdict") == "FAILED" for result in results.values()))
 
 
 def engine(args: argparse.Namespace) -> dict[str, str]:
@@ -178,4 +179,5 @@ BENCHMARKS = {
     "memory": memory,
     "first-page": bench_pages.first_page,
     "click": bench_pages.click,
+    "class": bench_class.measure,
 }

@@ -56,10 +56,10 @@ SHOW = """(row) => {
 
 def first_page(args: Any) -> dict[str, str]:
     """From a server that answers to a recorded run on the screen."""
-    with _browser() as browser, _server() as url:
+    with browser() as chromium, _server() as url:
         times = []
         for _ in range(3):
-            page = browser.new_page(viewport={"width": 1440, "height": 1000})
+            page = chromium.new_page(viewport={"width": 1440, "height": 1000})
             began = time.perf_counter()
             page.goto(url)
             page.get_by_text("recorded run", exact=False).first.wait_for(timeout=120_000)
@@ -82,10 +82,10 @@ def click(args: Any) -> dict[str, str]:
     run.pair.eos_ids = frozenset()
     while len(run.rounds) < ROUNDS:
         run.step()
-    with tempfile.TemporaryDirectory() as folder, _browser() as browser, _server() as url:
+    with tempfile.TemporaryDirectory() as folder, browser() as chromium, _server() as url:
         path = Path(folder) / "long.json.gz"
         codec.save(run.trace(), path)
-        page = browser.new_page(viewport={"width": 1440, "height": 1400})
+        page = chromium.new_page(viewport={"width": 1440, "height": 1400})
         page.goto(url)
         page.get_by_text("Save and open").click(timeout=120_000)
         page.locator("input[type=file]").set_input_files(path)
@@ -116,7 +116,8 @@ def _spread(times: list[float]) -> str:
 
 
 @contextmanager
-def _browser() -> Iterator[Any]:
+def browser() -> Iterator[Any]:
+    """A Chromium without a window."""
     from playwright.sync_api import sync_playwright
 
     chromium = which("chromium") or which("chromium-browser") or which("google-chrome")
@@ -124,18 +125,25 @@ def _browser() -> Iterator[Any]:
         raise ValueError("this benchmark needs Chromium")
     arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
-        yield browser
-        browser.close()
+        made = playwright.chromium.launch(executable_path=chromium, args=arguments)
+        yield made
+        made.close()
 
 
 @contextmanager
 def _server() -> Iterator[str]:
+    with server() as (url, _):
+        yield url
+
+
+@contextmanager
+def server() -> Iterator[tuple[str, subprocess.Popen]]:
+    """The app on a free port of this machine: its address, and its process."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.address", "127.0.0.1"]
-    server = subprocess.Popen(
+    process = subprocess.Popen(
         [*command, "--server.port", str(port)],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
@@ -149,7 +157,7 @@ def _server() -> Iterator[str]:
                 break
             except OSError:
                 time.sleep(0.1)
-        yield url
+        yield url, process
     finally:
-        server.terminate()
-        server.wait()
+        process.terminate()
+        process.wait()
