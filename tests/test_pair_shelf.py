@@ -108,5 +108,7 @@ def test_the_size_of_a_model_is_read_from_its_files(tmp_path):
     (tmp_path / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(400))
     assert memory.needed(tmp_path, "float32") == 800
     assert memory.needed(tmp_path, "bfloat16") == 400
-    (tmp_path / "broken.safetensors").write_bytes(b"xx")
+    (tmp_path / "stray.safetensors").write_bytes(b"xx")  # no index names it, so it is not read
+    assert memory.needed(tmp_path, "float32") == 800
+    (tmp_path / "model.safetensors").write_bytes(b"xx")
     assert memory.needed(tmp_path, "float32") == 0

@@ -11,6 +11,7 @@ from specviz.cli import options
 from specviz.decoding import codec
 from specviz.decoding.trace import ModelInfo, Round, Trace
 from specviz.reading.metrics import metrics
+from specviz.reading.notes import notes
 from specviz.tokens import visible
 
 
@@ -113,6 +114,7 @@ def _foot(trace: Trace, out: Path | None) -> str:
             f"{_number(m.tokens_per_second)} tokens/s"
         )
         lines.append("acceptance by position " + (" ".join(f"{r:.2f}" for r in m.per_position) or "–"))
+    lines += [f"note: {note}" for note in notes(trace)]
     if out:
         lines.append(f"saved {out}")
     return "\n".join(lines)
@@ -136,6 +138,7 @@ def _summary(trace: Trace) -> dict:
         "draft_sampling": asdict(trace.draft_sampling),
         "pair": asdict(trace.pair),
         "metrics": {**asdict(m), "tokens_per_second": m.tokens_per_second},
+        "notes": notes(trace),
         "outcomes": [round.outcome for round in trace.rounds],
         "accepted": [round.accepted for round in trace.rounds],
     }

@@ -8,6 +8,7 @@ from specviz.decoding.block import EXACT_RULES
 from specviz.decoding.faults import FAULTS
 from specviz.decoding.trace import ModelInfo, Trace
 from specviz.reading.metrics import metrics
+from specviz.reading.notes import notes
 from specviz.recipe import Recipe, to_link
 from specviz.ui.rounds.gallery import open_run
 from specviz.ui.state import jobs, keys, links, runs
@@ -170,6 +171,8 @@ def metric_row(trace: Trace) -> None:
     with st.container(key=keys.FIGURES, horizontal=True, gap="large"):
         for label, value, text in figures:
             st.metric(label, value, help=text, width="content")
+    for note in notes(trace):
+        st.caption(f":material/info: {note}")
     if m.per_position:
         rates = " · ".join(f"{i}: {rate:.0%}" for i, rate in enumerate(m.per_position, 1))
         st.caption(f"Acceptance rate by position (of the rounds that drafted that far): {rates}")

@@ -1,0 +1,50 @@
+"""What to know before believing a run's figures: where they flatter, and where nothing was drafted."""
+
+from specviz.decoding.trace import Trace
+
+SIZE = 4  # tokens of the runs that are counted
+FEWEST = 24  # tokens of text before its repetition means anything
+REPEATED = 0.5  # share of distinct 4-grams below which a text repeats itself
+# Drafters whose one reason to draft less than K is the end of a context or of the text.
+AUTOREGRESSIVE = ("model", "early-exit")
+
+
+def notes(trace: Trace) -> tuple[str, ...]:
+    """Sentences to stand beside the figures; none for most runs."""
+    return tuple(note for note in (_repetition(trace), _silence(trace)) if note)
+
+
+def distinct_share(tokens: tuple[int, ...]) -> float | None:
+    """Distinct 4-grams of a text / all of them, in (0, 1]; None for a text too short to say."""
+    if len(tokens) < FEWEST:
+        return None
+    grams = [tokens[i : i + SIZE] for i in range(len(tokens) - SIZE + 1)]
+    return len(set(grams)) / len(grams)
+
+
+def _repetition(trace: Trace) -> str:
+    share = distinct_share(tuple(trace.output_ids))
+    if share is None or share >= REPEATED:
+        return ""
+    return (
+        f"The text repeats itself (distinct 4-grams {share:.2f}), which any draft guesses well: these "
+        "figures are higher than on other texts."
+    )
+
+
+def _silence(trace: Trace) -> str:
+    """Rounds in which the draft could not draft although there was room: its context is full."""
+    if trace.drafter.partition(":")[0] not in AUTOREGRESSIVE or not trace.k:
+        return ""
+    emitted, silent, first = 0, 0, 0
+    for round in trace.rounds:
+        if round.k == 0 and trace.max_new_tokens - emitted > 1:
+            first = first or round.start + 1
+            silent += 1
+        emitted += len(round.committed)
+    if not silent:
+        return ""
+    return (
+        f"In {silent} of {len(trace.rounds)} rounds the draft proposed nothing, from token {first:,} on: its "
+        "context is full. The rates count the other rounds only."
+    )
