@@ -12,12 +12,13 @@ export class Tip {
   }
 
   hide() {
-    if (this.el.togglePopover) this.el.togglePopover(false);
+    // A timeline that has left the page hears of the pointer once more.
+    if (this.el.togglePopover && this.el.isConnected) this.el.togglePopover(false);
   }
 
   /** Beside `anchor`: the token at index i of a round, as far as it is known in this view. */
   show(anchor, model, round, i, view) {
-    if (!this.el.togglePopover) return; // an old browser: the line above the rounds says the same on a click
+    if (!this.el.togglePopover || !this.el.isConnected) return; // an old browser: the line above the rounds says the same on a click
     const said = isFinal(view) ? verdict(model, round, i) : [view === "covered" ? "Covered: reveal the round to see it." : "A proposal, not judged yet."];
     const figures = figuresOf(model, round, i, view).map(([kind, name, value]) => [el("dt", kind, {}, name), el("dd", kind, {}, number(value))]);
     this.el.replaceChildren(

@@ -1,0 +1,101 @@
+"""Runs that go on while their page is reloaded, left, gone back from, stopped, or open twice."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def app(serve):
+    folders = (Path(__file__).parent / "slow_models", ROOT, ROOT / "tests")
+    return serve(ROOT / "app.py", PYTHONPATH=os.pathsep.join(map(str, folders)))
+
+
+def button(page, label):
+    return page.locator(".st-key-run_toggle").get_by_role("button", name=re.compile(f"{label}$"))
+
+
+def rounds(page):
+    return page.locator(".st-key-timeline .row").count()
+
+
+def at_least(page, count):
+    """Until the timeline has so many rounds."""
+    page.locator(".st-key-timeline .row").nth(count - 1).wait_for(timeout=30_000)
+
+
+def begin(open_page, app, seed, tokens=48):
+    page = open_page(f"{app}/?prompt=abcabc&max_tokens={tokens}&seed={seed}")
+    button(page, "Run").click(timeout=60_000)
+    button(page, "Stop").wait_for()
+    at_least(page, 2)
+    return page
+
+
+def ends(page):
+    button(page, "Run").wait_for(timeout=60_000)
+    return rounds(page)
+
+
+def test_a_reload_in_mid_run_finds_it_going_on(app, open_page):
+    page = begin(open_page, app, 1)
+    address = page.url
+    page.reload()
+    button(page, "Stop").wait_for(timeout=60_000)
+    assert page.url == address
+    assert ends(page) > 5
+    page.get_by_text("Runs made here").wait_for()  # the list survives the reload too
+
+
+def test_back_leaves_the_run_going_and_forward_finds_it(app, open_page):
+    page = open_page(f"{app}/?run=capital")
+    page.get_by_text("recorded run").wait_for(timeout=60_000)
+    page.get_by_role("spinbutton", name="Seed").fill("2")
+    page.get_by_role("spinbutton", name="Seed").press("Enter")
+    page.get_by_text("settings changed").wait_for()
+    page.wait_for_timeout(1000)
+    button(page, "Run").click()
+    button(page, "Stop").wait_for()
+    page.go_back()
+    page.get_by_text("recorded run").wait_for()
+    button(page, "Run").wait_for()
+    page.go_forward()
+    page.get_by_text("live run").wait_for()
+    assert ends(page)
+
+
+def test_stop_answers_and_resume_goes_on_in_the_same_run(app, open_page):
+    page = begin(open_page, app, 3)
+    address = page.url
+    button(page, "Stop").click()
+    button(page, "Resume").wait_for(timeout=5000)
+    made = rounds(page)
+    page.wait_for_timeout(1000)
+    assert rounds(page) == made
+    button(page, "Resume").click()
+    assert ends(page) > made and page.url == address
+
+
+def test_a_run_goes_on_while_another_page_is_open(app, open_page):
+    page = begin(open_page, app, 4, tokens=40)
+    page.get_by_test_id("stTopNavLink").filter(has_text="Learn").click()
+    page.get_by_text("Predict first").first.wait_for(timeout=30_000)
+    page.wait_for_timeout(4000)
+    page.get_by_test_id("stTopNavLink").filter(has_text="Rounds").click()
+    page.get_by_text("live run").wait_for()
+    assert ends(page) > 5
+
+
+def test_two_tabs_on_one_run_see_the_same_and_either_stops_it(app, open_page):
+    one = begin(open_page, app, 5, tokens=400)
+    two = open_page(one.url)
+    button(two, "Stop").wait_for(timeout=60_000)
+    button(two, "Stop").click()
+    for page in (one, two):
+        button(page, "Resume").wait_for(timeout=15_000)
+    assert rounds(one) == rounds(two) > 1
+    assert not one.locator("[data-testid=stStatusWidget] button").is_visible()
