@@ -5,8 +5,9 @@ from itertools import product
 import numpy as np
 import pytest
 from branching import enumerate_law
-from tables import TableModel
+from tables import TableModel, table_pair
 
+from specviz.cli import bench_trees
 from specviz.decoding.randomness import SeededRandomness, accepts
 from specviz.decoding.tree import ROOT, Tree, TreeVerdict, grow, verify_tree
 from specviz.decoding.verify import VerifyError, verify_block
@@ -206,3 +207,12 @@ def test_equal_models_keep_the_first_path_and_bad_rows_are_named():
     with pytest.raises(VerifyError, match="draft model, position 2"):
         tree = Tree((0, 1), (ROOT, ROOT), np.array([[1.0, 0.0], [1.0, 0.0]]))
         verify_tree(np.tile(P, (3, 1)), tree, Given([0.99, 0.5]))
+
+
+def test_the_benchmark_counts_what_is_kept(monkeypatch):
+    pair = table_pair(5, seed=3, eos=[])
+    monkeypatch.setattr(bench_trees, "SHAPES", {"chain": ((1, 1), False), "wide": ((5, 5), True)})
+    found = bench_trees.measure(pair, ["ab", "ba"])
+    assert set(found) == {"chain", "wide"} and all("2 texts" in text for text in found.values())
+    chain, wide = (float(text.split()[0]) for text in found.values())
+    assert wide == 2.0 > chain  # every token of the vocabulary is a candidate: some path is always whole

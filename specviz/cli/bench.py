@@ -12,7 +12,7 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
-from specviz.cli import bench_class, bench_pages, options
+from specviz.cli import bench_class, bench_pages, bench_trees, options
 from specviz.recipe import Recipe
 
 
@@ -171,10 +171,18 @@ def rules(args: argparse.Namespace) -> dict[str, str]:
     return figures
 
 
+def trees(args: argparse.Namespace) -> dict[str, str]:
+    """Accepted draft tokens a round of trees of candidates, at T = 1."""
+    pair = options.load(args)
+    options.end_progress_line()
+    return bench_trees.measure(pair, PROMPTS)
+
+
 BENCHMARKS = {
     "engine": engine,
     "engines": engines,
     "rules": rules,
+    "trees": trees,
     "load": load,
     "memory": memory,
     "first-page": bench_pages.first_page,

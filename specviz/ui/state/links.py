@@ -29,6 +29,7 @@ NAMES = {
     "min_p": "Min-p",
     "penalty": "Repetition penalty",
 }
+RULES = {recipes.EXACT: "exact, token by token", BLOCK: "exact, whole blocks"}
 HELP = {
     "drafter": "Who proposes: " + ", ".join(f"{kind} – {text}" for kind, text in DRAFTERS.items()) + ".",
     "k": "Draft tokens in a round (γ in Leviathan et al.). Rounds near a limit draft fewer.",
@@ -246,7 +247,14 @@ def _rules() -> list[str]:
 def _rule(disabled: bool) -> str:
     from specviz.decoding.faults import FAULTS
 
-    rule = st.selectbox("Rule", _rules(), key=keys.RULE, help=HELP["rule"], disabled=disabled)
+    rule = st.selectbox(
+        "Rule",
+        _rules(),
+        key=keys.RULE,
+        format_func=lambda name: RULES.get(name, name),
+        help=HELP["rule"],
+        disabled=disabled,
+    )
     if rule == BLOCK:
         st.caption("Exact too: whole beginnings of the block are judged; the longest that passes is kept.")
     elif rule != recipes.EXACT:
