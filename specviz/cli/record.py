@@ -1,4 +1,4 @@
-"""`python -m specviz record`: make the recorded runs anew."""
+"""`python -m specviz record`: make the recorded runs again."""
 
 import argparse
 from pathlib import Path
@@ -8,7 +8,7 @@ from specviz.decoding import codec
 
 
 def add_parser(subparsers) -> None:
-    parser = subparsers.add_parser("record", help="make the recorded runs of the gallery anew")
+    parser = subparsers.add_parser("record", help="make the recorded runs of the gallery again")
     parser.add_argument("names", nargs="*", help="which (default: all)")
     parser.add_argument("--folder", type=Path, help="where to put them (default: in the package)")
     parser.set_defaults(run=run)

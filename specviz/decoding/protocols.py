@@ -25,7 +25,7 @@ class ModelOutput:
 
 
 class LanguageModel(Protocol):
-    """A causal model. Logits row i is the law of the token after fed token i.
+    """A causal model. Logits row i is about the token after fed token i.
 
     Attributes:
         name: shown in errors.

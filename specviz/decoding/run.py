@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from specviz.decoding import cache as caches
+from specviz.decoding.arguments import prompt_ids, require_limits
 from specviz.decoding.cache import Cache
 from specviz.decoding.drafters import Drafter, Proposal, make_drafter
 from specviz.decoding.ending import Cutter, Ends, cut
@@ -22,9 +23,6 @@ from specviz.decoding.randomness import Randomness, RoundRandomness, SeededRando
 from specviz.decoding.record import Made, Recorder, record
 from specviz.decoding.sampling import Effective, NonFiniteLogits, SamplingConfig, Scorer, effective_probs
 from specviz.decoding.trace import (
-    MAX_COUNT,
-    MAX_K,
-    MAX_TEXT,
     CacheStep,
     Finish,
     PairInfo,
@@ -56,7 +54,7 @@ class DecodingRun:
         prompt: text, or token ids to start from.
         drafter: a kind of drafter, or a drafter made for this pair.
         k: draft tokens a round, 0 or more. May be changed between rounds.
-        sampling: the target's controls; the law of the output.
+        sampling: the target's controls; the output follows its distribution under them.
         draft_sampling: the draft's controls; the target's if None.
         max_new_tokens: tokens to commit at most, met exactly unless EOS, a stop string or the context
             limit comes first.
@@ -93,12 +91,7 @@ class DecodingRun:
         cut: Cutter = cut,
         record: Recorder = record,
     ) -> None:
-        if not 0 <= k <= MAX_K:
-            raise ValueError(f"k must be 0 … {MAX_K}, not {k}")
-        if not 1 <= max_new_tokens <= MAX_COUNT:
-            raise ValueError(f"max_new_tokens must be 1 … {MAX_COUNT:,}, not {max_new_tokens:,}")
-        if any(not text for text in stop):
-            raise ValueError("a stop string must not be empty")
+        require_limits(k, max_new_tokens, stop)
         self.pair = pair
         self.k = k
         self.sampling = sampling or SamplingConfig()
@@ -112,23 +105,8 @@ class DecodingRun:
         self.cut = cut
         self.record = record
         self.randomness = randomness or SeededRandomness(seed)
-        for text in (prompt, *stop):
-            if isinstance(text, str):
-                _require_text(text)
         self.prompt = prompt if isinstance(prompt, str) else ""
-        self.prompt_ids = tuple(pair.encode(prompt, chat) if isinstance(prompt, str) else prompt)
-        unknown = [token for token in self.prompt_ids if not 0 <= token < pair.vocab_size]
-        if unknown:
-            raise ValueError(
-                f"the prompt has the token id {unknown[0]}; ids go from 0 to {pair.vocab_size - 1}"
-            )
-        if not self.prompt_ids:
-            raise ValueError("the prompt has no tokens: type at least one character")
-        if len(self.prompt_ids) > pair.target.context_length:
-            raise ValueError(
-                f"the prompt has {len(self.prompt_ids)} tokens, the target takes at most "
-                f"{pair.target.context_length}: shorten it"
-            )
+        self.prompt_ids = prompt_ids(pair, prompt, chat)
         self.drafter = (
             make_drafter(drafter, pair, self.draft_sampling, draft_score)
             if isinstance(drafter, str)
@@ -267,7 +245,7 @@ class DecodingRun:
 
     def _propose(self, number: int, randomness: RoundRandomness) -> Proposal:
         # Never more than can be committed beside the bonus, nor than the contexts hold. None of these
-        # limits depends on a drawn token, so the law of the output does not change.
+        # limits depends on a drawn token, so the output's distribution does not change.
         room = [self.k, self.max_new_tokens - self.emitted - 1]
         room.append(self.pair.target.context_length - len(self.tokens))
         if self.drafter.context_length is not None:
@@ -361,18 +339,6 @@ class _Owed:
 
     before: tuple[tuple[int, ...], tuple[int, ...]] | None
     features: Any
-
-
-def _require_text(text: str) -> None:
-    if len(text) > MAX_TEXT:
-        raise ValueError(f"a prompt or stop string has at most {MAX_TEXT:,} characters, not {len(text):,}")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(
-            f"character {error.start + 1} of the prompt or stop string is half of a surrogate pair, which is "
-            "no character: remove it"
-        ) from None
 
 
 def _length(cache: Cache | None) -> int:

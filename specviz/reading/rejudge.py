@@ -42,8 +42,8 @@ class Rejudged:
         outcome: "corrected" or "bonus".
         token: the corrected or bonus token; None if the draw fell behind the leading tokens.
         law: what it was drawn from; None for weights that are none of the row's p, q and residual.
-        probability: of `token` under that law; for None, of all the tokens that it could be together.
-            None if the law is unknown.
+        probability: of `token` under it; for None, of all the tokens that it could be together.
+            None if it is unknown what that is.
         states: what became of each of the K + 1 rows.
         residual_empty: the verifier found no residual mass and drew from p.
         recorded: True if verdict and token are those of the trace.

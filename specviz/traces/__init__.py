@@ -1,6 +1,6 @@
 """Recorded real runs of the built-in pair. Each is a recipe with a moral; running it again gives the same.
 
-`python -m specviz record` makes the files anew.
+`python -m specviz record` makes the files again.
 """
 
 from dataclasses import dataclass

@@ -25,8 +25,8 @@ class Fault:
     Attributes:
         name: identifies it on the command line, in links and in traces.
         title: for people.
-        kind: "law" changes the output by mistake; "lossy" by design; "wasteful" is exact and accepts
-            less than it could; "bookkeeping" leaves the rule alone and spoils what it is fed.
+        kind: "law" changes the output's distribution by mistake, "lossy" by design; "wasteful" is exact and
+            accepts less than it could; "bookkeeping" leaves the rule alone and spoils what it is fed.
         does: one sentence.
         timeline: how it looks on the timeline.
         needs: the conditions under which it shows, "" if it always does.
@@ -35,7 +35,7 @@ class Fault:
         deal: what the rule is given at a position.
         verifier: the rule for a block.
         one_position: True if the rows of one position alone decide what comes out there, so that `law`
-            exists. Bookkeeping faults are of this kind: given right rows, the law is p.
+            exists. Bookkeeping faults are of this kind: given right rows, the output follows p.
         rejudge: True if recorded rounds can be judged again by it; False if it looks at single tokens
             of a trace's rest, at other rows, or is no matter of the rule.
         change_pair, change_drafter, score, cut: what else is different in a run.
@@ -69,7 +69,7 @@ class Fault:
         return tuple(_link(reference) for reference in self.seen)
 
     def output(self, spot: Spot) -> Output | None:
-        """The exact law of the token that this fault puts at a position; None if there is none."""
+        """The exact distribution of the token that this fault puts at a position; None if there is none."""
         return output(self.rule, self.deal(spot)) if self.one_position else None
 
     def law(self, spot: Spot) -> np.ndarray | None:
@@ -78,7 +78,7 @@ class Fault:
         return None if result is None else result.law
 
     def tv(self, spot: Spot) -> float | None:
-        """Total variation distance between the fault's law and p."""
+        """Total variation distance between what the fault gives and p."""
         law = self.law(spot)
         return None if law is None else float(np.abs(law - spot.p).sum() / 2)
 

@@ -2,7 +2,7 @@
 
 A rule says when a drawn token is kept and what a refused one is replaced by. From that one description
 follow the verifier that the engine runs, the draws that `specviz.exactness.sampling` makes a
-million times, and the exact law of the output, which is summed here over the whole vocabulary.
+million times, and the exact distribution of the output, which is summed here over the whole vocabulary.
 """
 
 from collections.abc import Callable, Sequence
@@ -146,7 +146,7 @@ class Hand:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The exact law of one position's output, in its two parts. All (V,) float64.
+    """The exact distribution of one position's output, in its two parts. All (V,) float64.
 
     Attributes:
         kept: probability that the draft proposed the token and it was kept.
@@ -181,16 +181,16 @@ def output(rule: Rule, hand: Hand) -> Output:
 
 
 def _corrected_by_the_same_uniform(drawn: np.ndarray, refused: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The law of the correction if the uniform that drew the token draws it too.
+    """The distribution of the correction if the uniform that drew the token draws it too.
 
     Both draws cut [0, 1) into pieces, heaviest token first. On each piece of the common refinement one
     token is drawn and one replaces it.
     """
     parts = []
-    for law in (drawn, weights):
-        ids = np.argsort(-law, kind="stable")
-        ids = ids[law[ids] > 0.0]
-        ends = np.cumsum(law[ids])
+    for masses in (drawn, weights):
+        ids = np.argsort(-masses, kind="stable")
+        ids = ids[masses[ids] > 0.0]
+        ends = np.cumsum(masses[ids])
         parts.append((ids, ends / ends[-1]))
     (draft_ids, draft_ends), (ids, ends) = parts
     cuts = np.union1d(draft_ends, ends)
