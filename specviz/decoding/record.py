@@ -71,9 +71,9 @@ def record(made: Made) -> Round:
     began = perf_counter()
     rows = positions(made.target_logits, made.target, made.proposal, made.verdict, made.randomness)
     log_probs, raw_log_probs = _committed_log_probs(made)
-    round = outline(made, rows)
+    seconds = perf_counter() - began  # before `outline` takes the time of all: it is part of that
     return replace(
-        round, log_probs=log_probs, raw_log_probs=raw_log_probs, record_seconds=perf_counter() - began
+        outline(made, rows), log_probs=log_probs, raw_log_probs=raw_log_probs, record_seconds=seconds
     )
 
 
