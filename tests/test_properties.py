@@ -37,6 +37,7 @@ number = st.one_of(
 )
 
 
+@settings(max_examples=60)
 @given(st.dictionaries(st.sampled_from([*Recipe.__dataclass_fields__, "sel", "x"]), number.map(str)))
 def test_any_link_is_a_recipe_within_its_limits(parameters):
     recipe = from_link(parameters)
@@ -56,8 +57,11 @@ controls = st.builds(
 )
 
 
+@settings(max_examples=50)
 @given(
-    controls, st.lists(st.floats(-80, 80), min_size=7, max_size=7), st.lists(st.integers(0, 6), min_size=1)
+    controls,
+    st.lists(st.floats(-80, 80), min_size=7, max_size=7),
+    st.lists(st.integers(0, 6), min_size=1, max_size=5),
 )
 def test_effective_probabilities_are_a_distribution_whatever_the_controls(sampling, logits, prefix):
     probs = effective_probs(np.array([logits]), [prefix], sampling).probs[0]
