@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from specviz.ui.shell import frame, tour
+from specviz.ui.shell import frame, teaching, tour
 from specviz.ui.state import address, guard, jobs
 
 st.set_page_config(page_title="SpecViz", page_icon="⏩", layout="wide")
@@ -11,5 +11,6 @@ jobs.look()
 guard.admit()
 page = st.navigation(frame.pages(), position="top")
 address.carry_over(page.url_path)
+teaching.projector()
 tour.banner()
 frame.run(page)

@@ -14,7 +14,6 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     lesson = lessons.choose_topic()
     level = lessons.choose_level()
     tour.start_menu()
-    teaching.projector()
     teaching.link_maker("learn", topic=lesson.key, level=lessons.LEVELS[level])
 lessons.progress()
 

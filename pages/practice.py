@@ -12,7 +12,6 @@ st.space(8)
 with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
     section = sections.choose_section()
     with st.container(horizontal=True, vertical_alignment="center", width="content"):
-        teaching.projector()
         teaching.link_maker(
             "practice",
             practice=section,

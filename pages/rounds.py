@@ -1,26 +1,36 @@
 """Run, step, replay: the timeline of a run, and the inspector for the selected place."""
 
-from specviz.ui.rounds import cache_audit, files, judge_again, run_bar
+import streamlit as st
+
+from specviz.ui.rounds import cache_audit, files, front, judge_again, run_bar
 from specviz.ui.rounds.gallery import gallery
 from specviz.ui.rounds.workbench import stage
 from specviz.ui.shell import frame
-from specviz.ui.state import jobs, links, runs
+from specviz.ui.state import address, jobs, keys, links, runs
 
 frame.require_entrypoint()
 
 entry = runs.current()
-gallery(entry)
-recipe = links.recipe_panel(disabled=runs.going(), shown=entry.recipe if entry else None)
-run_bar.obey(entry, recipe)
-run_bar.buttons(entry, recipe)
+front.title()
+with st.container(key=keys.BAR, horizontal=True, vertical_alignment="top", gap="small"):
+    gallery(entry)
+    recipe = links.recipe_panel(
+        disabled=runs.going(), shown=entry.recipe if entry else None, summary=front.summary
+    )
+    run_bar.obey(entry, recipe)
+    run_bar.buttons(entry, recipe)
 
 if entry is None:
     run_bar.nothing_yet()
 else:
+    front.story(entry, covered=address.covered())
     run_bar.headline(entry, recipe)
-    run_bar.metric_row(entry.trace)
     stage(entry)
-    judge_again.panel(entry.trace)
-    files.panel(entry)
+    with st.container(key=keys.ASIDE):
+        run_bar.models(entry)
+        if not address.covered():
+            run_bar.metric_row(entry.trace)
+        judge_again.panel(entry.trace)
+        files.panel(entry)
 
 jobs.follow(runs.job(), cache_audit.auditing(entry))

@@ -11,28 +11,24 @@ from specviz.ui.state.runs import Entry
 
 
 def gallery(entry: Entry | None) -> None:
-    """What this page shows, the recorded runs, and the runs of this browser."""
+    """The recorded runs, and those of this browser, to choose from."""
     _take_recipe(entry)
-    st.markdown(
-        "A small **draft** model guesses K tokens; the large **target** model checks them in one pass and "
-        "keeps each with a chance: the likelier it finds the token itself, the higher. What comes out is "
-        "distributed exactly as if the target had written alone."
-    )
     if "gallery" in address.hidden():
         return
     names = [r.name for r in traces.RECORDINGS]
     own = runs.mine()
     shown = entry.name if entry else None
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    label = next((r.title for r in traces.RECORDINGS if r.name == shown), "Runs")
+    with st.popover(label, icon=":material/menu_book:", key=keys.GALLERY_OPEN, help="Choose another run."):
         st.session_state[keys.RECORDING] = shown if shown in names else None
-        st.pills(
+        st.radio(
             "Recorded runs",
             names,
             format_func=lambda name: traces.recording(name).title,
+            captions=[traces.recording(name).moral for name in names],
             key=keys.RECORDING,
             on_change=_open_recording,
             disabled=runs.going(),
-            wrap=True,
         )
         if own:
             options = [e.name for e in own]
@@ -45,10 +41,7 @@ def gallery(entry: Entry | None) -> None:
                 on_change=_open_mine,
                 placeholder=f"{len(own)} so far",
                 disabled=runs.going(),
-                width=320,
             )
-    if shown in names:
-        st.caption(traces.recording(shown).moral)
 
 
 def _take_recipe(entry: Entry | None) -> None:

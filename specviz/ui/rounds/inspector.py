@@ -49,12 +49,18 @@ def inspector(trace: Trace, round: int, position: int, *, key: str, run: str = "
     place = inspect_position(trace, round, position)
     show = shower(trace)
     with st.container(border=True, key=keys.of(key, keys.PANEL)):
-        words = st.container()
-        coin = st.container()
+        words, coin, more = st.container(), st.container(), st.container()
         notation = notation_switch()
         with words:
             blocks(
                 _told(place, show, notation), key=keys.of(key, keys.TOLD), run=run, place=(round, position)
+            )
+        with more:
+            blocks(
+                _spelled_out(place, show, notation),
+                key=keys.of(key, keys.MORE),
+                run=run,
+                place=(round, position),
             )
         if place.row.u is not None:
             with coin:
@@ -106,6 +112,7 @@ def _around(
             found[round.number, position] = {
                 f"{key}-told": _told(place, show, notation),
                 f"{key}-gauge": gauge,
+                f"{key}-more": _spelled_out(place, show, notation),
                 f"{key}-cells": cells,
             }
     return found
@@ -143,15 +150,19 @@ def _told(place: Inspection, show: Show, notation: Notation) -> Iterator[Block]:
         GLYPHS[place.state],
     )
     yield prose(explain.verdict(place, notation), show)
+    if place.candidates:
+        yield distributions(place, show, notation)
+    else:
+        yield prose(sentence("The trace holds no table of tokens for this position."), show, small=True)
+
+
+def _spelled_out(place: Inspection, show: Show, notation: Notation) -> Iterator[Block]:
+    """The verdict as a formula, and what the residual is for."""
     formula = explain.formula(place, notation)
     if formula:
         yield Formula(formula)
     yield prose(sentence(explain.residual_line(place, notation)), show)
-    if not place.candidates:
-        yield prose(sentence("The trace holds no table of tokens for this position."), show, small=True)
-        return
-    yield distributions(place, show, notation)
-    if place.row.residual_mass is not None:
+    if place.candidates and place.row.residual_mass is not None:
         yield prose(sentence(explain.masses(place, notation)), show, small=True)
 
 

@@ -101,7 +101,7 @@ def _link(entry: Entry | None, recipe: Recipe) -> None:
         )
 
 
-def headline(entry: Entry, recipe: Recipe) -> None:
+def models(entry: Entry) -> None:
     """What ran, where, and whether what is shown was made here."""
     pair = entry.trace.pair
     texts = [f"target {_model(pair.target)}"]
@@ -110,12 +110,18 @@ def headline(entry: Entry, recipe: Recipe) -> None:
     else:
         texts.append(f"drafter {links.DRAFTERS.get(entry.trace.drafter, entry.trace.drafter)}")
     texts.append(SOURCES[entry.source] + (f", {entry.trace.created[:10]}" if entry.source != "live" else ""))
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.text(" · ".join(texts))
-        if entry.recipe is not None and recipe != entry.recipe and not runs.going():
-            st.badge("settings changed: Run starts a new run", color="yellow", icon=":material/edit:")
-        if entry.trace.error:
-            st.badge("stopped by an error", color="red", icon=":material/error:")
+    st.text(" · ".join(texts))
+
+
+def headline(entry: Entry, recipe: Recipe) -> None:
+    """What a reader must know before reading: other settings, an error, a branch, another rule."""
+    changed = entry.recipe is not None and recipe != entry.recipe and not runs.going()
+    if changed or entry.trace.error:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            if changed:
+                st.badge("settings changed: Run starts a new run", color="yellow", icon=":material/edit:")
+            if entry.trace.error:
+                st.badge("stopped by an error", color="red", icon=":material/error:")
     if entry.parent:
         name, number, position = entry.parent
         if runs.entry_by_name(name) is not None:

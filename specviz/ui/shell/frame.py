@@ -18,19 +18,58 @@ LOG = logging.getLogger("specviz")
 
 # Streamlit leaves broad margins even in its wide layout; the timeline needs the room.
 STYLE = """
-.stMainBlockContainer { padding: 3.6rem clamp(0.8rem, 2.2vw, 2.5rem) 3rem; }
+.stMainBlockContainer { padding: 4rem clamp(0.8rem, 2.2vw, 2.5rem) 3rem; }
+/* The name of the product, before the pages. */
+[data-testid="stToolbar"]::before {
+  content: "SpecViz";
+  flex: none;
+  margin: 0 0.4rem 0 0.6rem;
+  font-size: 1.15rem;
+  font-weight: 700;
+  letter-spacing: -0.01em;
+}
+[data-testid="stTopNavLink"]:focus-visible {
+  outline: 3px solid var(--st-primary-color, light-dark(#00629b, #4a9fd8)) !important;
+  outline-offset: -3px;
+  box-shadow: none !important;
+}
+/* The line of controls: the settings take the room that the buttons leave, and a line when open. */
+.st-key-bar > :has(.st-key-settings-open) { flex: 1 1 20rem; min-width: min(20rem, 100%); }
+.st-key-bar > :has(.st-key-settings-open details[open]) { flex-basis: 100%; order: 1; }
+.st-key-bar summary code { white-space: pre !important; }
+.st-key-bar > :has(.stAlert), .st-key-bar > :has(.st-key-status) { flex-basis: 100%; order: 2; }
+.st-key-bar summary :is([data-testid="stMarkdownContainer"], p) {
+  white-space: nowrap;
+  overflow: hidden;
+  text-overflow: ellipsis;
+}
+.st-key-front > :first-child { flex: 1 1 20rem; }
+.st-key-front > :has(.st-key-doors) { flex: 0 1 auto; width: auto; }
+h1 { font-size: 1.4rem !important; padding: 0 !important; line-height: 1.3 !important; }
+/* The first screen of a run is dense: sentences stand close. */
+.stMainBlockContainer > .stVerticalBlock:has(.st-key-stage) { gap: 0.6rem; }
+.st-key-tools {
+  position: fixed;
+  z-index: 999991;
+  top: 0.75rem;
+  right: 4.2rem;
+  width: auto;
+}
+@media (max-width: 640px) { .st-key-tools { display: none; } }
 /* Streamlit's captions are too pale to read for many. */
 [data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] p {
   color: light-dark(#5b6270, #a9b2bd) !important;
   opacity: 1 !important;
 }
 /* No blue gives white text and text on a dark page enough contrast at once. */
-button[kind="primary"] { color: light-dark(#ffffff, #0b0e13) !important; }
+button[kind="primary"]:not(:disabled) { color: light-dark(#ffffff, #0b0e13) !important; }
+button[kind="primary"]:disabled { color: light-dark(#5b6270, #a9b2bd) !important; border-style: dashed; }
 .st-key-figures [data-testid="stMetricValue"] { font-size: 1.25rem; }
 /* Streamlit's own Stop would cut a page off in the middle; a run has a Stop of its own. */
 [data-testid="stStatusWidget"] button { display: none; }
 .st-key-inspector-unseen { display: none; }
-@media (max-width: 1100px) {
+/* Beside each other also on a projector of 1024 pixels; one under the other where there is less room. */
+@media (max-width: 900px) {
   .st-key-stage > * > .stHorizontalBlock { flex-wrap: wrap; }
   .st-key-stage > * > .stHorizontalBlock > .stColumn { min-width: 100%; }
 }

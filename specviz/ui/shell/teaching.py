@@ -9,13 +9,20 @@ import streamlit as st
 from specviz.ui.shell import palette
 from specviz.ui.state import keys
 
-# Streamlit measures in rem: a larger root makes everything larger, except charts; see `chart`. Words are in
-# full contrast, but not on buttons and badges, which have colours of their own.
+# Streamlit measures in rem, and so do our components: a larger root makes everything larger, except Plotly's
+# charts; see `chart`. Words are in full contrast, but not on buttons and badges, which have colours of their
+# own. What a class does not look at is left out, and columns that would be narrow stand one under the other.
 PROJECTOR = """
 html { font-size: 23px; }
 .stApp :is(p, li, label, td, th) { color: INK; }
 .stApp :is(button, [role=radio], [data-testid=stAlert]) :is(p, li, label) { color: inherit; }
 .stApp [data-testid="stCaptionContainer"] { opacity: 1; }
+.st-key-doors, .st-key-aside { display: none; }
+@media (max-width: 1300px) {
+  .stApp .stMainBlockContainer .stHorizontalBlock:has(> .stColumn) { flex-wrap: wrap; }
+  .stApp .stMainBlockContainer .stColumn { min-width: min(100%, 22rem); flex: 1 1 22rem; }
+  .st-key-stage > * > .stHorizontalBlock > .stColumn { min-width: 100% !important; }
+}
 """
 LARGER = 1.4
 LARGEST = 999_999
@@ -33,8 +40,18 @@ def number(name: str, default: int = 0) -> int:
 
 
 def projector() -> None:
-    """A switch that makes everything large and high in contrast; part of the address."""
-    on = st.toggle("Projector", key=keys.PROJECTOR, bind="query-params", help="Large and high in contrast.")
+    """A switch that makes everything large and high in contrast; on every page, and part of the address."""
+    state = st.session_state
+    if state.get(keys.LARGE) and keys.PROJECTOR not in st.query_params:
+        state[keys.PROJECTOR] = True  # the navigation has emptied the address
+    with st.container(key=keys.TOOLS):
+        on = st.toggle(
+            "Projector",
+            key=keys.PROJECTOR,
+            bind="query-params",
+            help="Large, high in contrast, and only what a class looks at.",
+        )
+    state[keys.LARGE] = on
     if on:
         ink = "#fff" if st.context.theme.type == "dark" else "#000"
         st.html(f"<style>{PROJECTOR.replace('INK', ink)}</style>")

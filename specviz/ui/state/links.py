@@ -49,8 +49,10 @@ HELP = {
 }
 
 
-def recipe_panel(disabled: bool, shown: Recipe | None = None) -> Recipe:
-    """Draw the controls; return the recipe they make.
+def recipe_panel(
+    disabled: bool, shown: Recipe | None = None, summary: Callable[[Recipe], str] = lambda recipe: "Settings"
+) -> Recipe:
+    """Draw the controls, folded to a line where a run is shown; return the recipe they make.
 
     Controls and address say the same: whichever was changed last is right. The address is written in one
     go, so that one action is one step for the back button.
@@ -58,8 +60,32 @@ def recipe_panel(disabled: bool, shown: Recipe | None = None) -> Recipe:
     Args:
         disabled: nothing can be changed now.
         shown: what made the run that is shown; an address without settings means this recipe.
+        summary: the line, as markdown.
     """
     _read_address(shown)
+    if st.session_state.get(keys.SHOWN, "") != shown or keys.SETTINGS_OPEN not in st.session_state:
+        st.session_state[keys.SHOWN] = shown
+        st.session_state[keys.SETTINGS_OPEN] = shown is None  # what is shown needs the room
+    present = Recipe(**{f.name: st.session_state[f.name] for f in fields(Recipe)})
+    with st.expander(summary(present), key=keys.SETTINGS_OPEN, on_change="rerun", icon=":material/tune:"):
+        recipe = _controls(disabled, shown)
+    if settings().pinned:
+        recipe = replace(recipe, target=settings().target, draft=settings().draft)
+    if settings().read_only:
+        st.caption(guard.refusal(recipe))
+    elif why := guard.refusal(recipe):
+        st.error("These settings cannot be run on this server.", icon=":material/error:")
+        st.text(why)  # it may name what a link asks for
+    elif why := _too_long(recipe):
+        st.error(why, icon=":material/error:")
+    elif recipe != _meaning(_settings(), shown):
+        _write_address(recipe)
+    for trouble in st.session_state.get(keys.UNUSABLE, ()):
+        st.warning(trouble, icon=":material/link_off:")
+    return recipe
+
+
+def _controls(disabled: bool, shown: Recipe | None) -> Recipe:
     gone = hidden()
 
     def control(name: str, draw: Callable[[], Any]) -> Any:
@@ -76,21 +102,7 @@ def recipe_panel(disabled: bool, shown: Recipe | None = None) -> Recipe:
         "Sampling, limits, models", icon=":material/tune:", key=keys.DETAILS_OPEN, on_change="rerun"
     ):
         values |= _details(control, disabled)
-    recipe = Recipe(**{f.name: values.get(f.name, getattr(recipes.DEFAULT, f.name)) for f in fields(Recipe)})
-    if settings().pinned:
-        recipe = replace(recipe, target=settings().target, draft=settings().draft)
-    if settings().read_only:
-        st.caption(guard.refusal(recipe))
-    elif why := guard.refusal(recipe):
-        st.error("These settings cannot be run on this server.", icon=":material/error:")
-        st.text(why)  # it may name what a link asks for
-    elif why := _too_long(recipe):
-        st.error(why, icon=":material/error:")
-    elif recipe != _meaning(_settings(), shown):
-        _write_address(recipe)
-    for trouble in st.session_state.get(keys.UNUSABLE, ()):
-        st.warning(trouble, icon=":material/link_off:")
-    return recipe
+    return Recipe(**{f.name: values.get(f.name, getattr(recipes.DEFAULT, f.name)) for f in fields(Recipe)})
 
 
 def refused(recipe: Recipe) -> str:
@@ -130,7 +142,7 @@ def _read_address(shown: Recipe | None) -> None:
     """Put what the address says into the controls, if it is not what they said last: a link, or Back."""
     settings, state = _settings(), st.session_state
     asks = settings, "" if settings else st.query_params.get("run", "")
-    if state.get(keys.ADDRESS) == asks:
+    if state.get(keys.ADDRESS) == asks and all(f.name in state for f in fields(Recipe)):
         return
     recipe = _meaning(settings, shown)
     for f in fields(Recipe):

@@ -3,7 +3,7 @@
 import { button, el } from "../shared/dom.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const LEFT = 40, LEGEND = 28, UPPER = 176, NAMES = 48, TITLE = 30, LOWER = 62; // pixels at a root font of 16
+const LEFT = 40, LEGEND = 28, UPPER = 150, NAMES = 48, TITLE = 26, LOWER = 56; // pixels at a root font of 16
 const MARKED = new Set(["accepted", "rejected", "discarded", "corrected", "bonus"]);
 const CHOICE = "specviz.scale"; // of this tab, for all pictures
 const ruler = document.createElement("canvas").getContext("2d");

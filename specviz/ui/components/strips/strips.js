@@ -84,7 +84,8 @@ class Strips {
   }
 
   fit() {
-    const room = Math.floor(this.root.clientWidth);
+    const unit = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16 || 1;
+    const room = Math.floor(this.root.clientWidth / unit);
     if (!this.data || !room || room === this.room) return;
     this.room = room;
     this.lines.replaceChildren(...breakLines(this.data.tokens, room - LABEL - 8).map((line) => this.line(...line)));
@@ -98,7 +99,7 @@ class Strips {
       const cell = el("th", "token", short(this.data.tokens[i]));
       cell.scope = "col";
       cell.dataset.i = i;
-      cell.style.width = `${width(this.data.tokens[i])}px`;
+      cell.style.width = `${width(this.data.tokens[i]) / 16}rem`; // as large as the page's letters
       head.append(cell);
     }
     table.append(head);
