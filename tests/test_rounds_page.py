@@ -90,7 +90,7 @@ def test_every_recording_opens(entry):
 
 def test_choosing_a_recording_sets_the_controls():
     app = open_app()
-    app.get("button_group")[0].set_value("copying").run()
+    app.radio(key="_recording").set_value("copying").run()
     assert app.session_state["drafter"] == "ngram"
     assert app.session_state["temperature"] == 0.3
     assert "list to copy" in texts(app)
@@ -361,4 +361,6 @@ def test_what_is_told_ahead_has_the_letters_of_the_link():
             assert data["run"] == told["run"]
             places |= json.loads(data["places"])
     assert places[told["place"]]["inspector-told"] == told["blocks"]
-    assert "min(1, q/p)" in json.dumps(told["blocks"])
+    (more,) = [data for data in found if data.get("key") == "inspector-more"]
+    assert places[more["place"]]["inspector-more"] == more["blocks"]
+    assert "min(1, q/p)" in json.dumps(more["blocks"])

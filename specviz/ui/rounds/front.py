@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from specviz import traces
 from specviz.reading.story import happened
 from specviz.recipe import EXACT, Recipe
 from specviz.ui.shell import tour
@@ -33,7 +34,8 @@ def story(entry: Entry, covered: bool) -> None:
         "file": f"From a file, made on {entry.trace.created[:10]}",
     }[entry.source]
     said = "Covered: what do you expect?" if covered else happened(entry.trace)
-    st.markdown(f"**{source}.** {said}")
+    moral = f" {traces.recording(entry.name).moral}" if entry.source == "recorded" else ""
+    st.markdown(f"**{source}.**{moral} {said}")
 
 
 def summary(recipe: Recipe) -> str:
