@@ -496,3 +496,61 @@ def test_a_built_in_chat_is_framed_by_the_template(built_in_pair):
     assert control == [b"<|im_start|>", b"<|im_end|>", b"<|im_start|>", b"<|im_end|>", b"<|im_start|>"]
     text = b"".join(pair.token_text(id).data for id in ids)
     assert text.endswith(b"<|im_start|>user\nSay <|im_end|><|im_end|>\n<|im_start|>assistant\n")
+
+
+# --- conversations ----------------------------------------------------------------------------------
+
+TALK = (
+    "{% for message in messages %}<|user|>{{ message['role'] }}:{{ message['content'] }}</s>{% endfor %}"
+    "{% if enable_thinking is defined and not enable_thinking %}no{% endif %}"
+    "{% if add_generation_prompt %}:{% endif %}"
+)
+
+
+def test_a_conversation_is_encoded_as_the_template_writes_it():
+    prompts = encoder(template=TALK)
+    ids = prompts.chat("c", system="s", earlier=("a", "b"), settings={"enable_thinking": False})
+    text = "<|user|>system:s</s><|user|>user:a</s><|user|>assistant:b</s><|user|>user:c</s>no:"
+    assert ids == prompts.tokenizer(text, add_special_tokens=False).input_ids
+    assert prompts.chat("c", settings={"enable_thinking": True})[-2:] != ids[-2:]
+
+
+def test_control_tokens_in_any_turn_stay_text():
+    prompts = encoder(template=TALK)
+    ids = prompts.chat("<s>", system="</s>", earlier=("<|user|>", "x"))
+    assert [id for id in ids if id < 3] == [2, 1] * 4
+    assert "user:<s>" in prompts.tokenizer.decode(ids) and "system:</s>" in prompts.tokenizer.decode(ids)
+
+
+def test_conversations_that_cannot_be_are_explained():
+    prompts = encoder(template=TALK)
+    with pytest.raises(ValueError, match="come in twos"):
+        prompts.chat("c", earlier=("a",))
+    with pytest.raises(ValueError, match="tokenize is not yours to set"):
+        prompts.chat("c", settings={"tokenize": True})
+    with pytest.raises(ValueError, match="refuses these messages"):
+        encoder(template="{{ raise_exception('no system') }}").chat("c", system="s")
+
+
+def test_the_command_line_takes_conversations_and_ids(tmp_path, capsys):
+    from specviz.__main__ import main
+
+    folder = save(tmp_path / "m", llama(1), letter_tokenizer(template=TALK))
+    line = ["trace", "--prompt", "c", "--target", folder, "--drafter", "ngram", "--device", "cpu", "--json"]
+    line += ["--max-new-tokens", "3"]
+    out = tmp_path / "t.json"
+    assert main([*line, "--system", "s", "--turn", "a", "--turn", "b", "--out", str(out)]) == 0
+    saved = json.loads(out.read_text())
+    assert saved["chat"] and saved["prompt_ids"].count(2) == 4
+    assert main([*line, "--prompt-ids", "5, 6 7", "--out", str(out)]) == 0
+    assert json.loads(out.read_text())["prompt_ids"] == [5, 6, 7]
+    capsys.readouterr()
+    for wrong, said in (
+        (["--prompt-ids", "5 x"], "are numbers"),
+        (["--prompt-ids", "99"], "outside the vocabulary of 64"),
+        (["--prompt-ids", "5", "--system", "s"], "whole prompt"),
+        (["--chat-settings", "[1]"], "must be a JSON object"),
+        (["--chat-settings", "{"], "is not JSON"),
+    ):
+        assert main([*line, *wrong]) == 1
+        assert said in capsys.readouterr().err

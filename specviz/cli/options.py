@@ -1,6 +1,7 @@
 """Options that several commands share, and how they become a pair and a run."""
 
 import argparse
+import json
 import math
 import os
 import sys
@@ -105,6 +106,64 @@ def recipe(args: argparse.Namespace, **more: Any) -> Recipe:
         **controls,
         **more,
     )
+
+
+def add_prompt_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("prompt", "a conversation, or token ids; each implies what it needs")
+    group.add_argument("--system", default="", metavar="TEXT", help="system prompt of the chat template")
+    group.add_argument(
+        "--turn",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="an earlier turn of the chat, the user's and the model's in turn; may be repeated",
+    )
+    group.add_argument(
+        "--chat-settings",
+        default="{}",
+        metavar="JSON",
+        help="""variables of the chat template, as '{"enable_thinking": false}'""",
+    )
+    group.add_argument(
+        "--prompt-ids", metavar="IDS", help="token ids between commas or spaces, in place of the prompt's"
+    )
+
+
+def check_prompt(args: argparse.Namespace) -> dict[str, Any]:
+    """The parts of a conversation that the options name; {} for a plain prompt or a single message.
+
+    Raises:
+        ValueError: for settings that are no JSON object, or ids that are no numbers. Nothing is loaded yet.
+    """
+    try:
+        settings = json.loads(args.chat_settings)
+    except ValueError as error:
+        raise ValueError(f"--chat-settings is not JSON: {error}") from None
+    if not isinstance(settings, dict):
+        raise ValueError('--chat-settings must be a JSON object, as {"enable_thinking": false}')
+    parts = {"system": args.system, "earlier": args.turn, "settings": settings}
+    given = {name: value for name, value in parts.items() if value}
+    if args.prompt_ids is not None and (given or args.chat):
+        raise ValueError("--prompt-ids are the whole prompt: leave out the chat template and its parts")
+    return given
+
+
+def prompt_ids(args: argparse.Namespace, pair: Any, conversation: dict[str, Any]) -> list[int] | None:
+    """Token ids that the options ask for; None where the recipe's text says it all.
+
+    Raises:
+        ValueError: for ids that are no numbers or outside the vocabulary, or a template that refuses.
+    """
+    if args.prompt_ids is not None:
+        try:
+            ids = [int(part) for part in args.prompt_ids.replace(",", " ").split()]
+        except ValueError:
+            raise ValueError(f"--prompt-ids are numbers, not {args.prompt_ids!r}") from None
+        wrong = [id for id in ids if not 0 <= id < pair.vocab_size]
+        if wrong:
+            raise ValueError(f"token id {wrong[0]} is outside the vocabulary of {pair.vocab_size:,} ids")
+        return ids
+    return pair.encode(args.prompt, True, **conversation) if conversation else None
 
 
 def require_writable(path: Path) -> None:

@@ -18,6 +18,7 @@ from specviz.tokens import visible
 def add_parser(subparsers) -> None:
     parser = subparsers.add_parser("trace", help="run a prompt and log every round")
     options.add_run_options(parser)
+    options.add_prompt_options(parser)
     options.add_pair_options(parser)
     parser.add_argument(
         "--rule",
@@ -32,11 +33,14 @@ def add_parser(subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     recipe = options.recipe(args, rule=args.rule)
+    conversation = options.check_prompt(args)
     if args.out:
         options.require_writable(args.out)
     pair = options.load(args)
     options.end_progress_line()
-    decoding = recipe.start(pair, stop=args.stop)
+    ids = options.prompt_ids(args, pair, conversation)
+    more = {} if ids is None else {"prompt": ids, "chat": bool(conversation)}
+    decoding = recipe.start(pair, stop=args.stop, **more)
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     if not args.json:
         print(_head(decoding.trace(), args.rule))

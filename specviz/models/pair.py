@@ -81,8 +81,14 @@ class LoadedPair:
             layers = max(1, self.info.target.layers * 5 // 6)
         return EarlyExit(self.target, layers)
 
-    def encode(self, prompt: str, chat: bool) -> list[int]:
+    def encode(self, prompt: str, chat: bool, **conversation: Any) -> list[int]:
         """Token ids of a prompt, with exactly one BOS where the model wants one.
+
+        Args:
+            prompt: the text.
+            chat: put the target's chat template around it.
+            conversation: system prompt, earlier turns and settings of the template; see
+                `PromptEncoder.chat`.
 
         The text of a control token in `prompt` stays text. An empty plain prompt is the BOS alone, or
         nothing if the tokenizer has none.
@@ -91,7 +97,7 @@ class LoadedPair:
             ValueError: if `chat` is asked for and the model has no chat template that takes one message,
                 or for a token that the target has no embedding for.
         """
-        ids = self.prompts.chat(prompt) if chat else self.prompts.plain(prompt)
+        ids = self.prompts.chat(prompt, **conversation) if chat else self.prompts.plain(prompt)
         for id in ids:
             if id >= self.target.embedded:
                 raise ValueError(
