@@ -46,7 +46,7 @@ class LoadedPair:
         self.vocab_size = target.vocab_size
         self.compatibility = compatibility
         self.loaded: sources.Loaded | None = None  # the target as it came
-        self.dtype_reason = ""  # why it runs in its dtype
+        self.dtype_reason = ""  # why it runs in its dtype, where that was not asked for
         self.report: tuple[Line, ...] = ()  # what was looked at before the first round
         self.eos_ids = eos_ids(target.model, tokenizer)
         self.special_ids = special_ids(tokenizer)
@@ -161,7 +161,8 @@ def load_pair(
     except LoadError as error:
         error.lines = (*lines, refused("pair", str(error)))
         raise
-    pair.dtype_reason, pair.report = place.reason, tuple(lines)
+    pair.report = tuple(lines)
+    pair.dtype_reason = place.reason if dtype is None else ""
     # Streamlit collects garbage after every rerun. The models' few hundred thousand objects live as long
     # as the process, and looking at them each time would cost a fifth of a second.
     gc.collect()

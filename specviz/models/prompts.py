@@ -9,22 +9,20 @@ from specviz.models.tokens import special_ids
 # Stands for the user's text while a template is rendered. Letters only, so that no template changes it.
 PLACEHOLDER = "SpecvizUserTextPlaceholder"
 # What decides that a text with a place for the answer is made.
-RESERVED = frozenset(
-    [
-        "conversation",
-        "chat_template",
-        "tokenize",
-        "add_generation_prompt",
-        "continue_final_message",
-        "padding",
-        "truncation",
-        "max_length",
-        "return_tensors",
-        "return_dict",
-        "return_assistant_tokens_mask",
-        "tokenizer_kwargs",
-    ]
-)
+RESERVED = {
+    "conversation",
+    "chat_template",
+    "tokenize",
+    "add_generation_prompt",
+    "continue_final_message",
+    "padding",
+    "truncation",
+    "max_length",
+    "return_tensors",
+    "return_dict",
+    "return_assistant_tokens_mask",
+    "tokenizer_kwargs",
+}
 
 
 class PromptEncoder:
