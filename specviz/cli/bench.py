@@ -18,7 +18,9 @@ from specviz.recipe import Recipe
 
 def add_parser(subparsers) -> None:
     parser = subparsers.add_parser("bench", help="measure what rounds, traces, loading and pages cost")
-    parser.add_argument("what", nargs="*", help=f"{', '.join(BENCHMARKS)} (default: all)")
+    parser.add_argument(
+        "what", nargs="*", help=f"{', '.join(BENCHMARKS)} (default: all but {', '.join(LONG)})"
+    )
     parser.add_argument("--json", action="store_true")
     parser.add_argument(
         "--tries", type=int, default=5, help="turns of the comparison of engines (default: 5)"
@@ -33,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     if unknown:
         raise ValueError(f"unknown benchmark {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
     results = {}
-    for name in args.what or BENCHMARKS:
+    for name in args.what or (name for name in BENCHMARKS if name not in LONG):
         results[name] = BENCHMARKS[name](args)
         if not args.json:
             print(name)
@@ -178,6 +180,7 @@ def trees(args: argparse.Namespace) -> dict[str, str]:
     return bench_trees.measure(pair, PROMPTS)
 
 
+LONG = ("rules", "trees", "class")  # minutes; by name only
 BENCHMARKS = {
     "engine": engine,
     "engines": engines,

@@ -31,7 +31,7 @@ def add_parser(subparsers) -> None:
         help="check exactness: arithmetic, draws, evidence, whole continuations, caches",
         description="Runs the prompt and checks that its output follows the target's distribution. Exits 1 "
         "if a check fails. A correct engine fails by chance in at most 1 of 20 runs, by the evidence on the "
-        "run alone; draws and continuations give a false alarm in at most 1 of 1,000.",
+        "run alone; draws and continuations give a false alarm in about 1 of 1,000 at most.",
     )
     options.add_run_options(parser)
     options.add_pair_options(parser)
