@@ -100,7 +100,8 @@ class LeakTest:
         text = f"On average p and q are {self.apart:.2g} apart here. Were every draft token kept unjudged, "
         if self.tokens_to_catch is None:
             return text + "the line would never pass 20: it can catch no leak of this draft."
-        text += f"the line would pass 20 after about {self.tokens_to_catch:,} tokens (estimated)"
+        text += f"the line would pass 20 after about {self.tokens_to_catch:,} "
+        text += f"{'token' if self.tokens_to_catch == 1 else 'tokens'} (estimated)"
         if self.tokens_to_catch > self.tokens:
             return text + f", more than these {self.tokens:,}: a line that stays low says little here."
         return text + "."
