@@ -304,3 +304,15 @@ def test_a_page_that_fails_says_so_with_the_details_folded_and_the_next_click_wo
     monkeypatch.setattr(run_bar, "metric_row", real)
     app.button(key="try-again").click().run()
     assert not app.exception and not app.error
+
+
+def test_while_rounds_are_made_the_settings_shown_are_the_runs(gate):
+    app = open_app(prompt="abcabc", max_tokens="24", seed="21")
+    gate.open.clear()
+    press(app, "run_toggle")
+    app.session_state["seed"] = 8  # as a browser may say that has not drawn its controls yet
+    app.run()
+    assert app.number_input(key="seed").value == 21
+    gate.open.set()
+    finish(app)
+    assert app.number_input(key="seed").value == 21 and "settings changed" not in texts(app)

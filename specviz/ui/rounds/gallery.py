@@ -45,7 +45,15 @@ def gallery(entry: Entry | None) -> None:
 
 
 def _take_recipe(entry: Entry | None) -> None:
-    """Of an address that names a run and no settings, the settings are those of the run."""
+    """Of an address that names a run and no settings, the settings are those of the run. While rounds are
+    made they are too, whatever a browser that is slow to draw its controls says of them."""
+    running = runs.job()
+    if running is not None and running.active:
+        for f in fields(Recipe):
+            value = getattr(running.recipe, f.name)
+            if f.name in st.session_state and st.session_state[f.name] != value:
+                st.session_state[f.name] = value
+        return
     names = [f.name for f in fields(Recipe)]
     said = any(name in st.session_state or name in st.query_params for name in names)
     if entry is not None and entry.recipe is not None and not said:

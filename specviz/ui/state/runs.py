@@ -104,6 +104,7 @@ class Running(jobs.Job):
             self.run.step()
         finally:
             self.entry.trace = self.run.trace()
+            self.run.recent = None  # full rows are megabytes, and pages read the trace
 
     def _enter(self, run: Any) -> None:
         text = title(self.recipe)
