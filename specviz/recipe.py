@@ -158,7 +158,7 @@ def checked(name: str, value: Any) -> tuple[Any, str]:
     if isinstance(default, int) and number != int(number):
         return int(number), "is not a whole number"
     if name.removeprefix("draft_") == "temperature" and 0.0 < number < COLDEST:
-        return 0.0, f"is below {COLDEST:g} and not 0"
+        return 0.0, f"is neither 0 nor at least {COLDEST:.5f}"
     return type(default)(whole), ""
 
 
@@ -177,7 +177,7 @@ def _checked_text(name: str, text: str, default: str) -> tuple[str, str]:
 
             settings_of(text)
     except ValueError:
-        return default, "is none that there is"
+        return default, "does not exist"
     return text, ""
 
 
