@@ -149,6 +149,21 @@ def test_run_makes_rounds_to_the_end(table_pairs):
     assert len(runs.entry_by_name(shown(app)).trace.output_ids) == 24
 
 
+def test_a_live_run_shows_what_was_found_of_its_pair(table_pairs, monkeypatch):
+    from specviz.models.report import Line
+
+    hostile = "[x](http://x) <b>"
+    table_pairs.report = (Line("ids", "fine", "6 in common"), Line("widths", "handled", hostile))
+    monkeypatch.setattr(pairs.shelf(), "get", lambda recipe: table_pairs)
+    app = open_app(prompt="abcabc", max_tokens="6", seed="4")
+    assert "things were looked at" not in texts(app)  # a recording has no pair here
+    app.button(key="run_toggle").click().run()
+    finish(app)
+    assert "2 things were looked at before the first round; 1 difference is handled." in texts(app)
+    told = [element.value for element in app.text]
+    assert "✓ fine · ids: 6 in common" in told and f"• handled · widths: {hostile}" in told
+
+
 def test_step_makes_one_round_and_the_run_goes_on_from_there(table_pairs):
     app = open_app(prompt="abcabc", max_tokens="24", seed="5")
     app.button(key="run_step").click().run()

@@ -7,7 +7,7 @@ from typing import Literal
 
 from specviz.models import memory
 from specviz.models.compatibility import Compatibility
-from specviz.models.language_model import NO_LIMIT, TransformersModel, context_limit
+from specviz.models.language_model import NO_LIMIT, TransformersModel, TrimmedDraft, context_limit
 from specviz.models.sources import Opened, Place
 
 State = Literal["fine", "handled", "refused"]
@@ -180,8 +180,10 @@ def _sizes(target: Opened, draft: Opened, place: Place, draft_place: Place) -> L
 
 
 def _cache(who: str, model: TransformersModel) -> Line:
-    layers = model.info().layers
-    return Line(f"{who}'s cache", "fine", f"keys and values of {layers} layers, cut and continued in a trial")
+    held = f"keys and values of {model.info().layers} layers"
+    if isinstance(model, TrimmedDraft):
+        return Line(f"{who}'s cache", "fine", f"{held} of the target's own kind")
+    return Line(f"{who}'s cache", "fine", f"{held}, cut and continued in a trial")
 
 
 def _few(ids: Sequence[int]) -> str:

@@ -11,6 +11,7 @@ from specviz.reading.metrics import metrics
 from specviz.reading.notes import notes
 from specviz.recipe import Recipe, to_link
 from specviz.ui.rounds.gallery import open_run
+from specviz.ui.rounds.pair_report import pair_report
 from specviz.ui.state import jobs, keys, links, runs
 from specviz.ui.state.runs import Entry
 
@@ -111,6 +112,7 @@ def models(entry: Entry) -> None:
         texts.append(f"drafter {links.DRAFTERS.get(entry.trace.drafter, entry.trace.drafter)}")
     texts.append(SOURCES[entry.source] + (f", {entry.trace.created[:10]}" if entry.source != "live" else ""))
     st.text(" · ".join(texts))
+    pair_report(entry)
 
 
 def headline(entry: Entry, recipe: Recipe) -> None:
