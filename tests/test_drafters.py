@@ -407,7 +407,7 @@ class TestEarlyExit:
         else:
             early = EarlyExit(target, 2)
             early.forward(list(PROMPT), early.new_cache(), 1)
-            with pytest.raises(IndexError):
+            with pytest.raises(ValueError, match="cannot be fed token id 99"):
                 early.forward([99], early.new_cache(), 1)
         assert target.model.config.to_dict() == config
         assert [(name, id(module)) for name, module in target.model.named_modules()] == modules
