@@ -544,8 +544,14 @@ def test_the_command_line_takes_conversations_and_ids(tmp_path, capsys):
     assert saved["chat"] and saved["prompt_ids"].count(2) == 4
     assert main([*line, "--prompt-ids", "5, 6 7", "--out", str(out)]) == 0
     assert json.loads(out.read_text())["prompt_ids"] == [5, 6, 7]
+    written = json.loads(out.read_text())["rounds"][0]["committed"][0]
+    assert main([*line, "--prompt-ids", "5, 6 7", "--ban", str(written), "--out", str(out)]) == 0
+    again = json.loads(out.read_text())
+    assert again["sampling"]["banned"] == again["draft_sampling"]["banned"] == [written]
+    assert all(written not in round["committed"] for round in again["rounds"])
     capsys.readouterr()
     for wrong, said in (
+        (["--ban", "64"], "ids 0 … 63"),
         (["--prompt-ids", "5 x"], "are numbers"),
         (["--prompt-ids", "99"], "outside the vocabulary of 64"),
         (["--prompt-ids", "5", "--system", "s"], "whole prompt"),

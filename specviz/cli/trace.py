@@ -4,8 +4,9 @@ import argparse
 import json
 import os
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from specviz.cli import options
 from specviz.decoding import codec
@@ -19,6 +20,14 @@ def add_parser(subparsers) -> None:
     parser = subparsers.add_parser("trace", help="run a prompt and log every round")
     options.add_run_options(parser)
     options.add_prompt_options(parser)
+    parser.add_argument(
+        "--ban",
+        type=int,
+        action="append",
+        default=[],
+        metavar="ID",
+        help="a token id that neither model may write; may be repeated",
+    )
     options.add_pair_options(parser)
     parser.add_argument(
         "--rule",
@@ -39,7 +48,14 @@ def run(args: argparse.Namespace) -> int:
     pair = options.load(args)
     options.end_progress_line()
     ids = options.prompt_ids(args, pair, conversation)
-    more = {} if ids is None else {"prompt": ids, "chat": bool(conversation)}
+    more: dict[str, Any] = {} if ids is None else {"prompt": ids, "chat": bool(conversation)}
+    if args.ban:
+        outside = [id for id in args.ban if not 0 <= id < pair.vocab_size]
+        if outside:
+            raise ValueError(f"--ban {outside[0]}: the vocabulary has the ids 0 … {pair.vocab_size - 1:,}")
+        banned = tuple(sorted(set(args.ban)))
+        more["sampling"] = replace(recipe.sampling, banned=banned)
+        more["draft_sampling"] = replace(recipe.draft_sampling, banned=banned)
     decoding = recipe.start(pair, stop=args.stop, **more)
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     if not args.json:
