@@ -19,6 +19,7 @@ audit merge DIR… --out DIR   put shards together
 audit compare DIR DIR        what changed between two audits of the same prompts
 audit logs FILE              acceptance from the log of vLLM, llama.cpp or SGLang ("-" reads the input)
 audit columns                the tables' columns and units
+audit record                 make the recorded audits of the built-in pair again
 
 PROMPTS is .txt (a prompt a line) or .jsonl (prompt or messages; group, chat_template_kwargs; with "answer"
 the text is scored and nothing is generated). Exit status: 0, 1 after an error, {BELOW} below
@@ -255,6 +256,24 @@ def _logs(args: argparse.Namespace, paths: Sequence[Path]) -> int:
     return 0 if found.readings else 1
 
 
+def _record(args: argparse.Namespace, names: Sequence[Path]) -> int:
+    from specviz.diagnosis.recorded import RECORDED, record
+    from specviz.models.pair import load_pair
+
+    wanted = {str(name) for name in names} or {recorded.name for recorded in RECORDED}
+    unknown = wanted - {recorded.name for recorded in RECORDED}
+    if unknown:
+        raise ValueError(f"there is no recorded audit {', '.join(sorted(unknown))}")
+    pair = load_pair(dtype="float32", progress=options.progress_line())
+    options.end_progress_line()
+    for recorded in RECORDED:
+        if recorded.name in wanted:
+            folder = record(recorded, pair, args.out) if args.out else record(recorded, pair)
+            size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+            print(f"{folder}: {size / 1024:.0f} KiB", flush=True)
+    return 0
+
+
 def _columns(args: argparse.Namespace, paths: Sequence[Path]) -> int:
     from specviz.diagnosis.tables import documentation
 
@@ -269,4 +288,11 @@ def _one(paths: Sequence[Path], usage: str) -> Path:
     return paths[0]
 
 
-WORDS = {"show": _show, "merge": _merge, "compare": _compare, "logs": _logs, "columns": _columns}
+WORDS = {
+    "show": _show,
+    "merge": _merge,
+    "compare": _compare,
+    "logs": _logs,
+    "columns": _columns,
+    "record": _record,
+}

@@ -11,7 +11,7 @@ the exact expected rounds that any draft would have needed to write it (`walk`),
 Checked against the rule by enumeration in the tests; it follows from Leviathan et al. 2023, theorem A.1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,8 +102,9 @@ def along(
     sampling: SamplingConfig,
     sources: Sequence[Source],
     refuse: np.random.Generator | None = None,
-) -> Along:
-    """Lead target and drafts along `tokens` from index `first` on.
+) -> Iterator[Along | None]:
+    """Lead target and drafts along `tokens` from index `first` on: None after each pass, the result at the
+    end.
 
     Args:
         pair: the target, and whose vocabulary it is.
@@ -168,8 +169,9 @@ def along(
                 found["q_logprob"][here] = seen.logprob
                 found["outside"][here] = walker.unable(p)
                 lacking[here] = walker.lacks(begin, end)
+        yield None
     columns = {key: column for walker in walkers for key, column in walker.columns().items()}
-    return Along(**found, beta=beta, lacking=lacking, refused=refused, columns=columns)
+    yield Along(**found, beta=beta, lacking=lacking, refused=refused, columns=columns)
 
 
 @dataclass(slots=True)

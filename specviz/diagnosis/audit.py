@@ -23,7 +23,7 @@ from typing import Any
 
 from specviz.decoding import codec
 from specviz.decoding.faults import get_fault
-from specviz.decoding.run import DecodingRun
+from specviz.decoding.run import DecodingRun, RunError
 from specviz.diagnosis import costs, tables
 from specviz.diagnosis.observe import Bench, observe
 from specviz.diagnosis.prompts import Prompt, digest, encode
@@ -80,6 +80,7 @@ class Audit:
         else:
             _write(folder / "audit.json", json.dumps(self.about, indent=1).encode())
         self.last: dict[str, Any] = {}
+        self._work: Iterator[None] | None = None
         self.todo = [p for p in self.mine if not part_path(folder, p.index).exists()]
 
     @property
@@ -114,26 +115,50 @@ class Audit:
 
     def step(self, bench: Bench) -> Prompt:
         """Measure the next prompt. Interrupted anywhere, it has not happened."""
-        self.begin(bench)
         prompt = self.todo[0]
-        part, trace = observe(bench, prompt)
-        if trace is not None and prompt.index < self.setting.self_checks and prompt.answer is None:
-            part["self_draft"] = self_draft(bench, prompt)
+        while prompt in self.todo[:1]:
+            self.advance(bench)
+        return prompt
+
+    def advance(self, bench: Bench) -> None:
+        """A little of the next prompt: a round, a pass along its text, or the writing of its part."""
+        if self._work is None:
+            self.begin(bench)
+            self._work = self._measure(bench, self.todo[0])
+        try:
+            next(self._work)
+        except StopIteration:
+            self._work = None
+        except BaseException:
+            self._work = None  # begun again, the same
+            raise
+
+    def _measure(self, bench: Bench, prompt: Prompt) -> Iterator[None]:
+        observed = None
+        for observed in observe(bench, prompt):
+            if observed is None:
+                yield
+        assert observed is not None
+        part, trace = observed
         if trace is not None:
-            path = trace_path(self.folder, prompt.index)
-            _write(path, gzip.compress(codec.dumps(trace), mtime=0))
+            if prompt.index < self.setting.self_checks:
+                for found in self_draft(bench, prompt):
+                    if found is None:
+                        yield
+                part["self_draft"] = found
+            _write(trace_path(self.folder, prompt.index), gzip.compress(codec.dumps(trace), mtime=0))
         _write(part_path(self.folder, prompt.index), gzip.compress(tables.dumps(part), mtime=0))
         self.last = {name: values[0] for name, values in part["tables"]["prompts"].items()}
         del self.todo[0]
-        return prompt
 
     def close(self) -> dict[str, int]:
         """Write the tables of everything that is measured so far. Returns their rows."""
         return write_tables(self.folder)
 
 
-def self_draft(bench: Bench, prompt: Prompt) -> dict[str, Any]:
-    """A short run in which the target drafts for itself: all K have to be accepted, in every round."""
+def self_draft(bench: Bench, prompt: Prompt) -> Iterator[dict[str, Any] | None]:
+    """A short run in which the target drafts for itself: all K have to be accepted, in every round. None
+    after each round, the counts at the end."""
     setting = bench.setting
     pair: Any = copy(bench.pair)
     pair.draft = bench.pair.target
@@ -150,10 +175,11 @@ def self_draft(bench: Bench, prompt: Prompt) -> dict[str, Any]:
             seed=setting.seed + prompt.index,
         )
         for _ in run:
-            pass
-    except (ValueError, RuntimeError) as error:
-        return {"drafted": 0, "accepted": 0, "error": str(error)[:300]}
-    return {
+            yield None
+    except (ValueError, RunError) as error:
+        yield {"drafted": 0, "accepted": 0, "error": str(error)[:300]}
+        return
+    yield {
         "drafted": sum(r.k for r in run.rounds),
         "accepted": sum(r.accepted for r in run.rounds),
         "error": "",

@@ -3,33 +3,26 @@
 The result is a plain value that JSON can hold (a *part*), so that an audit is as safe as its last part.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from specviz.decoding.drafters import make_drafter
-from specviz.decoding.drafters.ngram import NgramDrafter
 from specviz.decoding.faults import get_fault
 from specviz.decoding.faults.bookkeeping import WrappedDrafter
 from specviz.decoding.protocols import Pair
-from specviz.decoding.run import DecodingRun
+from specviz.decoding.run import DecodingRun, RunError
 from specviz.decoding.sampling import SamplingConfig
 from specviz.decoding.trace import Trace
-from specviz.diagnosis import causes, tables
+from specviz.diagnosis import rows, tables
 from specviz.diagnosis.along import EQUAL, NOW, Along, Source, along
-from specviz.diagnosis.kinds import kind_of
 from specviz.diagnosis.prompts import Prompt, answer_ids, encode
 from specviz.diagnosis.setting import STYLES, Setting
-from specviz.diagnosis.walk import kept, lookups
 from specviz.exactness.cache_check import check_caches
-from specviz.exactness.evidence import emitted
-from specviz.tokens import visible
-
-DIGITS = 6  # significant digits of a number in a part
+from specviz.exactness.evidence import emitted, leak_test
 
 
 class OwnPrompt(WrappedDrafter):
@@ -75,12 +68,14 @@ class Bench:
     draft_tokenizer: Any = None
 
 
-def observe(bench: Bench, prompt: Prompt) -> tuple[dict[str, Any], Trace | None]:
-    """Run and measure one prompt.
+Observed = tuple[dict[str, Any], Trace | None]
+"""The part, and the trace of the run; None for a text that was served."""
 
-    Returns:
-        the part, and the trace of the run; None for a text that was served. What cannot be measured is named
-        in the part's `error`.
+
+def observe(bench: Bench, prompt: Prompt) -> Iterator[Observed | None]:
+    """Run and measure one prompt, a little at a time: None after each piece of work, the result at the end.
+
+    What cannot be measured is named in the part's `error`.
     """
     setting = bench.setting
     columns = {name: tables.empty(name) for name in tables.TABLES}
@@ -104,31 +99,38 @@ def observe(bench: Bench, prompt: Prompt) -> tuple[dict[str, Any], Trace | None]
         if prompt.answer is None:
             run = _run(bench, prompt, ids, leads.get(setting.draft_prompt))
             for _ in run:
-                pass
+                yield None
             trace = run.trace()
             if prompt.index < setting.self_checks:
                 part["caches"] = _caches(run, setting)
+                yield None
             answer = list(trace.output_ids)
         else:
             answer = _answer(bench, prompt, ids)
         row |= {"prompt_tokens": len(ids), "tokens": len(answer)}
-        measured = _measure(bench, prompt, ids, answer, leads)
+        measuring = _measure(bench, prompt, ids, answer, leads)
+        for measured in measuring:
+            if measured is None:
+                yield None
+        assert measured is not None
         texts = [bench.pair.token_text(token) for token in answer]
         row["answer"] = b"".join(t.data for t in texts if not t.special).decode("utf-8", "replace")[:4000]
         if trace is None:
-            _rounds_along(bench, prompt, ids, answer, measured, columns, row)
+            rows.served(bench.pair, setting, prompt.index, ids, answer, measured, columns, row)
         else:
-            _rounds_of(bench, trace, ids, measured, columns, row)
+            limit = make_drafter(setting.drafter, bench.pair, setting.draft_sampling).context_length
+            rows.run(trace, ids, measured, limit, columns, row)
             part["emitted"] = [
-                _short([e.p, e.q, e.root_sum, e.sesqui_sum]) for r in trace.rounds for e in emitted(r)
+                rows.short([e.p, e.q, e.root_sum, e.sesqui_sum]) for r in trace.rounds for e in emitted(r)
             ]
-        _tokens(bench, prompt, ids, answer, measured, columns)
-    except (ValueError, RuntimeError) as error:
+            row["log_evidence"] = leak_test([trace]).log_evidence[-1] if part["emitted"] else 0.0
+        rows.tokens(bench.pair, setting, prompt.index, ids, answer, measured, columns)
+    except (ValueError, RunError) as error:
         row["error"] = str(error)[:500]
     row["seconds"] = perf_counter() - began
     for name, value in row.items():
         columns["prompts"][name].append(value)
-    return part, trace
+    yield part, trace
 
 
 def _leads(bench: Bench, prompt: Prompt, ids: list[int]) -> dict[str, list[int]]:
@@ -202,7 +204,7 @@ def samplings(setting: Setting) -> dict[str, SamplingConfig]:
 
 def _measure(
     bench: Bench, prompt: Prompt, ids: list[int], answer: list[int], leads: dict[str, list[int]]
-) -> Along:
+) -> Iterator[Along | None]:
     setting = bench.setting
     grid = {NOW: setting.draft_sampling} if setting.drafter.startswith("ngram") else samplings(setting)
 
@@ -223,285 +225,3 @@ def _measure(
         sources.append(Source("second", drafter, {NOW: setting.draft_sampling}))
     draws = np.random.default_rng([setting.seed, prompt.index, 1])
     return along(bench.pair, [*ids, *answer], len(ids), setting.sampling, sources, draws)
-
-
-def _rounds_of(
-    bench: Bench,
-    trace: Trace,
-    ids: list[int],
-    measured: Along,
-    columns: dict[str, tables.Columns],
-    row: dict[str, Any],
-) -> None:
-    """The rounds of a run, and a cause for every rejection."""
-    output = trace.output_ids
-    texts = {token: text.data for token, text in trace.tokens.items()}
-    text = [*ids, *output]
-    index = row["prompt"]
-    begin = 0
-    limit = _draft_limit(bench)
-    for round in trace.rounds:
-        room = min(trace.k, trace.max_new_tokens - begin - 1)
-        full = limit is not None and len(ids) + begin + room > limit
-        short = max(0, room - round.k) if full else 0
-        drafts = round.draft_tokens
-        lost = round.k - round.accepted
-        _append(
-            columns["rounds"],
-            prompt=index,
-            round=round.number,
-            start=begin,
-            k=round.k,
-            accepted=round.accepted,
-            committed=len(round.committed),
-            short=short,
-            draft_seconds=_short(round.draft_seconds),
-            verify_seconds=_short(round.verify_seconds),
-        )
-        for number, position in enumerate(round.positions[:-1], 1):
-            cause, instead = "", None
-            if position.state == "rejected":
-                at = begin + number - 1
-                column = (
-                    position.table.ids.index(position.token) if position.token in position.table.ids else -1
-                )
-                removed = position.table.target_removed[column] if column >= 0 else ""
-                instead = round.token
-                inside = at < len(output)
-                committed = [texts.get(t, b"") for t in output[at : at + round.k + 1]]
-                cause = _cause(
-                    measured if inside else None,
-                    at,
-                    text[: len(ids) + at],
-                    instead,
-                    (
-                        position.p,
-                        position.q,
-                        position.beta,
-                        position.p_entropy,
-                        position.q_entropy,
-                        position.table.p[0],
-                    ),
-                    removed,
-                    causes.same_text([texts.get(t, b"") for t in drafts[number - 1 :]], committed),
-                )
-            _append(
-                columns["positions"],
-                prompt=index,
-                round=round.number,
-                position=number,
-                state=position.state,
-                token=position.token,
-                p=_short(position.p),
-                q=_short(position.q),
-                u=_short(position.u),
-                beta=_short(position.beta),
-                p_entropy=_short(position.p_entropy),
-                q_entropy=_short(position.q_entropy),
-                p_rank=position.p_rank,
-                q_rank=position.q_rank,
-                instead=instead,
-                cause=cause,
-                lost=lost if position.state == "rejected" else 0,
-            )
-        row["lost"] += lost + short
-        begin += len(round.committed)
-    row["rounds"] = len(trace.rounds)
-    row["drafted"] = sum(r.k for r in trace.rounds)
-    row["accepted"] = sum(r.accepted for r in trace.rounds)
-    row["finish"] = trace.finish or ""
-
-
-def _rounds_along(
-    bench: Bench,
-    prompt: Prompt,
-    ids: list[int],
-    answer: list[int],
-    measured: Along,
-    columns: dict[str, tables.Columns],
-    row: dict[str, Any],
-) -> None:
-    """Rounds that would have written a served text, drawn from their distribution given that text."""
-    setting = bench.setting
-    column = measured.columns[f"draft|{NOW}"]
-    keep = kept(column.q, measured.p)
-    draws = np.random.default_rng([setting.seed, prompt.index, 2])
-    texts = [bench.pair.token_text(token).data for token in answer]
-    begin = number = 0
-    n = len(answer)
-    while begin < n:
-        number += 1
-        deepest = setting.k if column.endless else min(setting.k, len(column.q))
-        k = accepted = 0
-        refused = None
-        for place in range(min(deepest, n - begin - 1)):
-            depth, at = min(place, len(column.q) - 1), begin + place
-            if np.isnan(column.q[depth, at]):
-                break
-            k += 1
-            if refused is None and draws.random() < keep[depth, at]:
-                accepted += 1
-            elif refused is None:
-                refused = at
-        lost = k - accepted
-        _append(
-            columns["rounds"],
-            prompt=prompt.index,
-            round=number,
-            start=begin,
-            k=k,
-            accepted=accepted,
-            committed=accepted + 1,
-            short=0,
-            draft_seconds=None,
-            verify_seconds=None,
-        )
-        for place in range(accepted + (refused is not None)):
-            at = begin + place
-            judged = place < accepted
-            token = answer[at] if judged else int(measured.refused[at])
-            p = measured.p[at] if judged else measured.refused_p[at]
-            q = column.q[min(place, len(column.q) - 1), at] if judged else measured.refused_q[at]
-            cause = ""
-            if not judged and token >= 0:
-                beta = measured.beta[f"draft|{NOW}"][at]
-                numbers = (p, q, beta, measured.p_entropy[at], measured.q_entropy[at], measured.p_top[at])
-                drafted = [bench.pair.token_text(token).data]
-                same = causes.same_text(drafted, texts[at : at + setting.k + 1])
-                removed = "top-k" if p == 0.0 and not setting.sampling.greedy else ""
-                cause = _cause(measured, at, [*ids, *answer[:at]], answer[at], numbers, removed, same)
-            _append(
-                columns["positions"],
-                prompt=prompt.index,
-                round=number,
-                position=place + 1,
-                state="accepted" if judged else "rejected",
-                token=token,
-                p=_short(p),
-                q=_short(q),
-                u=None,
-                beta=_short(measured.beta[f"draft|{NOW}"][at]),
-                p_entropy=_short(measured.p_entropy[at]),
-                q_entropy=_short(measured.q_entropy[at]),
-                p_rank=None,
-                q_rank=None,
-                instead=None if judged else answer[at],
-                cause=cause,
-                lost=0 if judged else lost,
-            )
-        row["rounds"] += 1
-        row["drafted"] += k
-        row["accepted"] += accepted
-        row["lost"] += lost
-        begin += accepted + 1
-    row["finish"] = "score"
-
-
-def _cause(
-    measured: Along | None,
-    at: int,
-    before: list[int],
-    instead: int,
-    numbers: tuple[Any, ...],
-    removed: str,
-    same: bool,
-) -> str:
-    p, q, beta, p_entropy, q_entropy, p_top = numbers
-
-    def fresh(controls: str) -> float | None:
-        row = None if measured is None else measured.beta.get(f"draft|{controls}")
-        return None if row is None or not isfinite(row[at]) else float(row[at])
-
-    now, equal = fresh(NOW), fresh(EQUAL)
-    # Under other controls the draft differs as a fresh one does: a wrong cache is not a control.
-    gain = None if now is None or equal is None else beta + equal - now
-    return causes.cause_of(
-        causes.Rejection(
-            p=p,
-            q=q,
-            beta=beta,
-            beta_controls=gain,
-            beta_fresh=now,
-            p_top=p_top,
-            p_entropy=p_entropy,
-            q_entropy=q_entropy,
-            removed=removed,
-            lacking=bool(measured is not None and measured.lacking[at]),
-            same_text=same,
-            copyable=_follows_copy(before, instead),
-        )
-    )
-
-
-def _follows_copy(before: list[int], token: int) -> bool:
-    """Whether the last `COPIED` tokens stood before, most recently followed by `token`."""
-    suffix = before[-causes.COPIED :]
-    for start in range(len(before) - causes.COPIED - 1, -1, -1):
-        if before[start : start + causes.COPIED] == suffix:
-            return before[start + causes.COPIED] == token
-    return False
-
-
-def _draft_limit(bench: Bench) -> int | None:
-    return make_drafter(bench.setting.drafter, bench.pair, bench.setting.draft_sampling).context_length
-
-
-def _tokens(
-    bench: Bench,
-    prompt: Prompt,
-    ids: list[int],
-    answer: list[int],
-    measured: Along,
-    columns: dict[str, tables.Columns],
-) -> None:
-    """A row for each committed token."""
-    lookup = NgramDrafter(bench.pair, bench.setting.draft_sampling, smallest=causes.COPIED)
-    proposed, right = lookups([*ids, *answer], len(ids), lookup)
-    starts = columns["rounds"]["start"] if prompt.answer is None else []
-    rounds = (
-        np.searchsorted(np.array(starts), np.arange(len(answer)), side="right")
-        if starts
-        else [0] * len(answer)
-    )
-    table = columns["tokens"]
-    second = measured.beta.get(f"second|{NOW}")
-    for i, token in enumerate(answer):
-        text = bench.pair.token_text(token)
-        _append(
-            table,
-            prompt=prompt.index,
-            index=i,
-            round=int(rounds[i]),
-            token=token,
-            text=visible(text)[:100],
-            kind=kind_of(text),
-            p=_short(measured.p[i]),
-            logprob=_short(measured.logprob[i]),
-            p_top=_short(measured.p_top[i]),
-            p_entropy=_short(measured.p_entropy[i]),
-            q_entropy=_short(measured.q_entropy[i]),
-            q_logprob=_short(measured.q_logprob[i]),
-            beta=_short(measured.beta[f"draft|{NOW}"][i]),
-            beta_second=None if second is None else _short(second[i]),
-            outside=_short(measured.outside[i]),
-            lacking=bool(measured.lacking[i]),
-            looked_up=int(proposed[i]),
-            looked_up_right=int(right[i]),
-        )
-    for key, column in measured.columns.items():
-        for depth, q in enumerate(column.q):
-            table[f"{tables.LAW}{key}|{depth}"] = [_short(value) for value in q.tolist()]
-
-
-def _append(columns: tables.Columns, **values: Any) -> None:
-    for name, value in values.items():
-        columns[name].append(value)
-
-
-def _short(value: Any) -> Any:
-    """A number with few digits; None for what is not finite."""
-    if isinstance(value, list):
-        return [_short(v) for v in value]
-    if value is None or not isfinite(value):
-        return None
-    return float(f"{value:.{DIGITS}g}")

@@ -186,3 +186,27 @@ def documentation() -> Iterator[tuple[str, str, str, str]]:
 
 def dumps(part: dict[str, Any]) -> bytes:
     return json.dumps(part, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def shorten(source: Path, goal: Path, digits: int) -> None:
+    """Copy the tables with few significant digits, which makes the files small."""
+    for name in TABLES:
+        table = pq.read_table(source / f"{name}.parquet")
+        arrays = [
+            pa.array([_rounded(value, digits) for value in column.to_pylist()], field.type)
+            if pa.types.is_floating(field.type)
+            else column
+            for field, column in zip(table.schema, table.columns, strict=True)
+        ]
+        pq.write_table(
+            pa.table(arrays, schema=table.schema),
+            goal / f"{name}.parquet",
+            compression="zstd",
+            compression_level=19,
+            write_statistics=False,
+            store_schema=False,
+        )
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    return None if value is None else float(f"{value:.{digits}g}")

@@ -1,0 +1,305 @@
+"""From a run, or a served text, and the numbers along it to the rows of an audit's tables."""
+
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from specviz.decoding.drafters.ngram import NgramDrafter
+from specviz.decoding.protocols import Pair
+from specviz.decoding.trace import Trace
+from specviz.diagnosis import causes, tables
+from specviz.diagnosis.along import EQUAL, NOW, Along
+from specviz.diagnosis.kinds import kind_of
+from specviz.diagnosis.setting import Setting
+from specviz.diagnosis.walk import kept, lookups
+from specviz.tokens import visible
+
+DIGITS = 6  # significant digits of a number
+
+
+def run(
+    trace: Trace,
+    ids: list[int],
+    measured: Along,
+    limit: int | None,
+    columns: dict[str, tables.Columns],
+    row: dict[str, Any],
+) -> None:
+    """The rounds of a run, and a cause for every rejection.
+
+    Args:
+        trace: the run.
+        ids: tokens of the prompt.
+        measured: along the text that it wrote.
+        limit: most committed tokens that its drafter can work from.
+        columns: of the tables, added to.
+        row: of `prompts`, added to.
+    """
+    output = trace.output_ids
+    texts = {token: text.data for token, text in trace.tokens.items()}
+    text = [*ids, *output]
+    index = row["prompt"]
+    begin = 0
+    for round in trace.rounds:
+        room = min(trace.k, trace.max_new_tokens - begin - 1)
+        full = limit is not None and len(ids) + begin + room > limit
+        undrafted = max(0, room - round.k) if full else 0
+        drafts = round.draft_tokens
+        lost = round.k - round.accepted
+        _append(
+            columns["rounds"],
+            prompt=index,
+            round=round.number,
+            start=begin,
+            k=round.k,
+            accepted=round.accepted,
+            committed=len(round.committed),
+            short=undrafted,
+            draft_seconds=short(round.draft_seconds),
+            verify_seconds=short(round.verify_seconds),
+        )
+        for number, position in enumerate(round.positions[:-1], 1):
+            cause, instead = "", None
+            if position.state == "rejected":
+                at = begin + number - 1
+                column = (
+                    position.table.ids.index(position.token) if position.token in position.table.ids else -1
+                )
+                removed = position.table.target_removed[column] if column >= 0 else ""
+                instead = round.token
+                inside = at < len(output)
+                committed = [texts.get(t, b"") for t in output[at : at + round.k + 1]]
+                cause = _cause(
+                    measured if inside else None,
+                    at,
+                    text[: len(ids) + at],
+                    instead,
+                    (
+                        position.p,
+                        position.q,
+                        position.beta,
+                        position.p_entropy,
+                        position.q_entropy,
+                        position.table.p[0],
+                    ),
+                    removed,
+                    causes.same_text([texts.get(t, b"") for t in drafts[number - 1 :]], committed),
+                )
+            _append(
+                columns["positions"],
+                prompt=index,
+                round=round.number,
+                position=number,
+                state=position.state,
+                token=position.token,
+                p=short(position.p),
+                q=short(position.q),
+                u=short(position.u),
+                beta=short(position.beta),
+                p_entropy=short(position.p_entropy),
+                q_entropy=short(position.q_entropy),
+                p_rank=position.p_rank,
+                q_rank=position.q_rank,
+                instead=instead,
+                cause=cause,
+                lost=lost if position.state == "rejected" else 0,
+            )
+        row["lost"] += lost + undrafted
+        begin += len(round.committed)
+    row["rounds"] = len(trace.rounds)
+    row["drafted"] = sum(r.k for r in trace.rounds)
+    row["accepted"] = sum(r.accepted for r in trace.rounds)
+    row["finish"] = trace.finish or ""
+
+
+def served(
+    pair: Pair,
+    setting: Setting,
+    prompt: int,
+    ids: list[int],
+    answer: list[int],
+    measured: Along,
+    columns: dict[str, tables.Columns],
+    row: dict[str, Any],
+) -> None:
+    """Rounds that would have written a served text, drawn from their distribution given that text."""
+    column = measured.columns[f"draft|{NOW}"]
+    keep = kept(column.q, measured.p)
+    draws = np.random.default_rng([setting.seed, prompt, 2])
+    texts = [pair.token_text(token).data for token in answer]
+    begin = number = 0
+    n = len(answer)
+    while begin < n:
+        number += 1
+        deepest = setting.k if column.endless else min(setting.k, len(column.q))
+        k = accepted = 0
+        refused = None
+        for place in range(min(deepest, n - begin - 1)):
+            depth, at = min(place, len(column.q) - 1), begin + place
+            if np.isnan(column.q[depth, at]):
+                break
+            k += 1
+            if refused is None and draws.random() < keep[depth, at]:
+                accepted += 1
+            elif refused is None:
+                refused = at
+        lost = k - accepted
+        _append(
+            columns["rounds"],
+            prompt=prompt,
+            round=number,
+            start=begin,
+            k=k,
+            accepted=accepted,
+            committed=accepted + 1,
+            short=0,
+            draft_seconds=None,
+            verify_seconds=None,
+        )
+        for place in range(accepted + (refused is not None)):
+            at = begin + place
+            judged = place < accepted
+            token = answer[at] if judged else int(measured.refused[at])
+            p = measured.p[at] if judged else measured.refused_p[at]
+            q = column.q[min(place, len(column.q) - 1), at] if judged else measured.refused_q[at]
+            cause = ""
+            if not judged and token >= 0:
+                beta = measured.beta[f"draft|{NOW}"][at]
+                numbers = (p, q, beta, measured.p_entropy[at], measured.q_entropy[at], measured.p_top[at])
+                drafted = [pair.token_text(token).data]
+                same = causes.same_text(drafted, texts[at : at + setting.k + 1])
+                removed = "top-k" if p == 0.0 and not setting.sampling.greedy else ""
+                cause = _cause(measured, at, [*ids, *answer[:at]], answer[at], numbers, removed, same)
+            _append(
+                columns["positions"],
+                prompt=prompt,
+                round=number,
+                position=place + 1,
+                state="accepted" if judged else "rejected",
+                token=token,
+                p=short(p),
+                q=short(q),
+                u=None,
+                beta=short(measured.beta[f"draft|{NOW}"][at]),
+                p_entropy=short(measured.p_entropy[at]),
+                q_entropy=short(measured.q_entropy[at]),
+                p_rank=None,
+                q_rank=None,
+                instead=None if judged else answer[at],
+                cause=cause,
+                lost=0 if judged else lost,
+            )
+        row["rounds"] += 1
+        row["drafted"] += k
+        row["accepted"] += accepted
+        row["lost"] += lost
+        begin += accepted + 1
+    row["finish"] = "score"
+
+
+def _cause(
+    measured: Along | None,
+    at: int,
+    before: list[int],
+    instead: int,
+    numbers: tuple[Any, ...],
+    removed: str,
+    same: bool,
+) -> str:
+    p, q, beta, p_entropy, q_entropy, p_top = numbers
+
+    def fresh(controls: str) -> float | None:
+        row = None if measured is None else measured.beta.get(f"draft|{controls}")
+        return None if row is None or not isfinite(row[at]) else float(row[at])
+
+    now, equal = fresh(NOW), fresh(EQUAL)
+    # Under other controls the draft differs as a fresh one does: a wrong cache is not a control.
+    gain = None if now is None or equal is None else beta + equal - now
+    return causes.cause_of(
+        causes.Rejection(
+            p=p,
+            q=q,
+            beta=beta,
+            beta_controls=gain,
+            beta_fresh=now,
+            p_top=p_top,
+            p_entropy=p_entropy,
+            q_entropy=q_entropy,
+            removed=removed,
+            lacking=bool(measured is not None and measured.lacking[at]),
+            same_text=same,
+            copyable=_follows_copy(before, instead),
+        )
+    )
+
+
+def _follows_copy(before: list[int], token: int) -> bool:
+    """Whether the last `COPIED` tokens stood before, most recently followed by `token`."""
+    suffix = before[-causes.COPIED :]
+    for start in range(len(before) - causes.COPIED - 1, -1, -1):
+        if before[start : start + causes.COPIED] == suffix:
+            return before[start + causes.COPIED] == token
+    return False
+
+
+def tokens(
+    pair: Pair,
+    setting: Setting,
+    prompt: int,
+    ids: list[int],
+    answer: list[int],
+    measured: Along,
+    columns: dict[str, tables.Columns],
+) -> None:
+    """A row for each committed token."""
+    lookup = NgramDrafter(pair, setting.draft_sampling, smallest=causes.COPIED)
+    proposed, right = lookups([*ids, *answer], len(ids), lookup)
+    starts = columns["rounds"]["start"]
+    rounds = (
+        np.searchsorted(np.array(starts), np.arange(len(answer)), side="right")
+        if starts
+        else [0] * len(answer)
+    )
+    table = columns["tokens"]
+    second = measured.beta.get(f"second|{NOW}")
+    for i, token in enumerate(answer):
+        text = pair.token_text(token)
+        _append(
+            table,
+            prompt=prompt,
+            index=i,
+            round=int(rounds[i]),
+            token=token,
+            text=visible(text)[:100],
+            kind=kind_of(text),
+            p=short(measured.p[i]),
+            logprob=short(measured.logprob[i]),
+            p_top=short(measured.p_top[i]),
+            p_entropy=short(measured.p_entropy[i]),
+            q_entropy=short(measured.q_entropy[i]),
+            q_logprob=short(measured.q_logprob[i]),
+            beta=short(measured.beta[f"draft|{NOW}"][i]),
+            beta_second=None if second is None else short(second[i]),
+            outside=short(measured.outside[i]),
+            lacking=bool(measured.lacking[i]),
+            looked_up=int(proposed[i]),
+            looked_up_right=int(right[i]),
+        )
+    for key, column in measured.columns.items():
+        for depth, q in enumerate(column.q):
+            table[f"{tables.LAW}{key}|{depth}"] = [short(value) for value in q.tolist()]
+
+
+def _append(columns: tables.Columns, **values: Any) -> None:
+    for name, value in values.items():
+        columns[name].append(value)
+
+
+def short(value: Any) -> Any:
+    """A number with few digits; None for what is not finite."""
+    if isinstance(value, list):
+        return [short(v) for v in value]
+    if value is None or not isfinite(value):
+        return None
+    return float(f"{value:.{DIGITS}g}")
