@@ -7,7 +7,7 @@ import numpy as np
 
 from specviz.decoding.drafters.ngram import NgramDrafter
 from specviz.decoding.protocols import Pair
-from specviz.decoding.trace import Trace
+from specviz.decoding.trace import TokenText, Trace
 from specviz.diagnosis import causes, tables
 from specviz.diagnosis.along import EQUAL, NOW, Along
 from specviz.diagnosis.kinds import kind_of
@@ -16,6 +16,7 @@ from specviz.diagnosis.walk import kept, lookups
 from specviz.tokens import visible
 
 DIGITS = 6  # significant digits of a number
+LONGEST = 60  # characters of a token's text
 
 
 def run(
@@ -93,6 +94,7 @@ def run(
                 position=number,
                 state=position.state,
                 token=position.token,
+                text=_shown(trace.tokens.get(position.token or 0)),
                 p=short(position.p),
                 q=short(position.q),
                 u=short(position.u),
@@ -178,6 +180,7 @@ def served(
                 position=place + 1,
                 state="accepted" if judged else "rejected",
                 token=token,
+                text=_shown(pair.token_text(token)) if token >= 0 else "",
                 p=short(p),
                 q=short(q),
                 u=None,
@@ -271,7 +274,7 @@ def tokens(
             index=i,
             round=int(rounds[i]),
             token=token,
-            text=visible(text)[:100],
+            text=_shown(text),
             kind=kind_of(text),
             p=short(measured.p[i]),
             logprob=short(measured.logprob[i]),
@@ -289,6 +292,10 @@ def tokens(
     for key, column in measured.columns.items():
         for depth, q in enumerate(column.q):
             table[f"{tables.LAW}{key}|{depth}"] = [short(value) for value in q.tolist()]
+
+
+def _shown(token: TokenText | None) -> str:
+    return "" if token is None else visible(token)[:LONGEST]
 
 
 def _append(columns: tables.Columns, **values: Any) -> None:

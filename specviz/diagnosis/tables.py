@@ -49,6 +49,7 @@ POSITIONS = {
     "position": (pa.int16(), "place in the block, from 1"),
     "state": (pa.string(), "accepted, rejected or discarded"),
     "token": (pa.int32(), "id of the draft token"),
+    "text": (pa.string(), "its text with spaces made visible"),
     "p": (pa.float32(), "its probability under the target, 0 … 1"),
     "q": (pa.float32(), "its probability under the draft, 0 … 1"),
     "u": (pa.float32(), "the uniform that judged it, 0 … 1"),
@@ -203,6 +204,7 @@ def shorten(source: Path, goal: Path, digits: int) -> None:
             goal / f"{name}.parquet",
             compression="zstd",
             compression_level=19,
+            use_dictionary=[f.name for f in table.schema if not pa.types.is_floating(f.type)],
             write_statistics=False,
             store_schema=False,
         )

@@ -13,7 +13,7 @@ from typing import Any
 
 from specviz.decoding.sampling import SamplingConfig
 from specviz.diagnosis import tables
-from specviz.diagnosis.audit import Audit, trace_path
+from specviz.diagnosis.audit import Audit
 from specviz.diagnosis.observe import Bench
 from specviz.diagnosis.prompts import read
 from specviz.diagnosis.report import Report
@@ -32,13 +32,11 @@ class Recorded:
         name: of its folder, and in the address.
         title: for people.
         setting: what was measured.
-        traces: how many runs are kept with it, those of the prompts that lost most.
     """
 
     name: str
     title: str
     setting: Setting
-    traces: int = 0
 
 
 def _setting(drafter: str, **more: Any) -> Setting:
@@ -48,7 +46,7 @@ def _setting(drafter: str, **more: Any) -> Setting:
 
 
 RECORDED = (
-    Recorded("model", "Small model (10 M)", _setting("model", second="eagle"), traces=1),
+    Recorded("model", "Small model (10 M)", _setting("model", second="eagle")),
     Recorded("eagle", "EAGLE", _setting("eagle")),
     Recorded("early-exit", "First 25 of 30 layers", _setting("early-exit")),
 )
@@ -66,7 +64,8 @@ def load(name: str) -> Report:
 
 
 def record(recorded: Recorded, pair: Any, folder: Path = FOLDER) -> Path:
-    """Make one again: the tables with few digits, and the runs that lost most. Returns its folder."""
+    """Make one again: the tables with few digits, without the runs, which their recipes make again. Returns
+    its folder."""
     goal = folder / recorded.name
     with tempfile.TemporaryDirectory() as scratch:
         made = Path(scratch)
@@ -75,12 +74,9 @@ def record(recorded: Recorded, pair: Any, folder: Path = FOLDER) -> Path:
             work.step(Bench(pair, recorded.setting))
         work.close()
         shutil.rmtree(goal, ignore_errors=True)
-        (goal / "traces").mkdir(parents=True)
+        goal.mkdir(parents=True)
         for name in ("audit.json", "checks.json"):
             content = json.loads((made / name).read_text(encoding="utf-8"))
             (goal / name).write_text(json.dumps(content, separators=(",", ":")), encoding="utf-8")
         tables.shorten(made, goal, DIGITS)
-        prompts = tables.read(made)["prompts"].sort_values("lost", ascending=False)
-        for index in prompts["prompt"].head(recorded.traces):
-            shutil.copyfile(trace_path(made, int(index)), trace_path(goal, int(index)))
     return goal

@@ -86,6 +86,7 @@ def pages() -> list:
         # The default page answers at "/" only; this one makes its own name a valid address too.
         st.Page("pages/rounds.py", title="Rounds", url_path="rounds", visibility="hidden"),
         st.Page("pages/exactness.py", title="Exactness"),
+        st.Page("pages/debug.py", title="Debug"),
         st.Page("pages/drafters.py", title="Drafters"),
         st.Page("pages/learn.py", title="Learn"),
         st.Page("pages/practice.py", title="Practice"),

@@ -1,0 +1,1 @@
+"""Parts of the Debug page: an audit and what it says, other engines' logs."""

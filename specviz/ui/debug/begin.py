@@ -1,0 +1,192 @@
+"""Starting an audit from the page: what to load, which prompts, which controls."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import streamlit as st
+
+from specviz.decoding.drafters import DRAFTERS
+from specviz.decoding.sampling import SamplingConfig
+from specviz.diagnosis import recorded
+from specviz.diagnosis.prompts import Prompt, PromptError, parse, read
+from specviz.diagnosis.setting import Setting
+from specviz.models.errors import LoadError
+from specviz.recipe import BUILT_IN
+from specviz.ui.debug import shown, work
+from specviz.ui.state import jobs, keys
+
+SOURCES = ("Examples", "Paste", "File")
+MOST = 2000  # prompts of an audit on the page; the command line takes more
+SAME = "as the target"
+
+
+def panel(now: shown.Shown) -> None:
+    """The controls, and the button that starts, stops and goes on."""
+    job = work.current()
+    going = job is not None and job.active
+    with st.expander("Audit your own pair", icon=":material/biotech:", expanded=going, key=keys.DEBUG_OPEN):
+        st.write(
+            "Runs every prompt with your pair, and measures at each token what other settings would do. "
+            "The same on a cluster or in CI: `python -m specviz audit PROMPTS --target … --draft … "
+            "--out DIR`."
+        )
+        setting = _setting(going)
+        prompts = _prompts(going)
+        _buttons(job, setting, prompts, now)
+
+
+def _buttons(
+    job: work.Auditing | None, setting: Setting | None, prompts: list[Prompt], now: shown.Shown
+) -> None:
+    with st.container(horizontal=True, vertical_alignment="center"):
+        ready = setting is not None and bool(prompts)
+        pressed = jobs.button(keys.DEBUG_RUN, "Run audit", job, disabled=not ready, type="primary")
+        if pressed and setting is not None and prompts:
+            try:
+                job = jobs.keep(work.NAME, work.begin(prompts, setting))
+            except (OSError, ValueError) as error:
+                st.error("The audit could not be started.", icon=":material/error:")
+                st.text(str(error))
+                return
+            st.query_params[shown.AUDIT] = job.name
+            jobs.start(job)
+            st.rerun()
+        _go_on(job, now)
+    if job is not None:
+        jobs.progress(job, "The audit broke off. What is measured stays.")
+        if job.active or not job.done:
+            left = f"{job.audit.done} of {job.audit.total} prompts"
+            st.caption(left if job.active else f"Stopped after {left}.")
+
+
+def _go_on(job: work.Auditing | None, now: shown.Shown) -> None:
+    """A button for an audit that lies here unfinished, also after a restart of the server."""
+    if now.recorded or (job is not None and job.active):
+        return
+    done, total = work.progress(now.name)
+    if done == total:
+        return
+    if st.button(f"Go on ({done} of {total})", key=keys.DEBUG_GO_ON, icon=":material/play_arrow:"):
+        try:
+            mine = job if job is not None and job.name == now.name else work.again(now.name)
+        except (LoadError, ValueError, OSError) as error:
+            st.error("This audit cannot go on.", icon=":material/error:")
+            st.text(str(error))
+            return
+        jobs.start(jobs.keep(work.NAME, mine))
+        st.rerun()
+
+
+def _setting(disabled: bool) -> Setting | None:
+    first = st.columns(3)
+    target = first[0].text_input(
+        "Target", value=BUILT_IN, key=keys.DEBUG_TARGET, disabled=disabled, help="built-in, hub id or folder"
+    )
+    draft = first[1].text_input(
+        "Draft",
+        key=keys.DEBUG_DRAFT,
+        disabled=disabled,
+        placeholder="the target's own",
+        help="hub id or folder",
+    )
+    drafter = first[2].selectbox("Drafter", list(DRAFTERS), key=keys.DEBUG_DRAFTER, disabled=disabled)
+    second = st.columns(6)
+    k = second[0].number_input("K", 1, 16, 4, key=keys.DEBUG_K, disabled=disabled)
+    tokens = second[1].number_input("New tokens", 2, 1024, 64, key=keys.DEBUG_TOKENS, disabled=disabled)
+    temperature = second[2].number_input(
+        "Temperature", 0.0, 2.0, 0.7, 0.1, key=keys.DEBUG_TEMPERATURE, disabled=disabled
+    )
+    top_k = second[3].number_input("Top-k", 0, 200, 0, key=keys.DEBUG_TOP_K, disabled=disabled, help="0: off")
+    top_p = second[4].number_input(
+        "Top-p", 0.05, 1.0, 1.0, 0.05, key=keys.DEBUG_TOP_P, disabled=disabled, help="1: off"
+    )
+    seed = second[5].number_input("Seed", 0, 2**31 - 1, 0, key=keys.DEBUG_SEED, disabled=disabled)
+    third = st.columns(6)
+    own = third[0].toggle("Draft's own controls", key=keys.DEBUG_OWN, disabled=disabled)
+    sampling = SamplingConfig(float(temperature), int(top_k), float(top_p))
+    draft_sampling = sampling
+    if own:
+        d_temperature = third[1].number_input(
+            "Draft temperature", 0.0, 2.0, 0.7, 0.1, key=keys.DEBUG_DRAFT_TEMPERATURE, disabled=disabled
+        )
+        d_top_k = third[2].number_input(
+            "Draft top-k", 0, 200, 0, key=keys.DEBUG_DRAFT_TOP_K, disabled=disabled
+        )
+        d_top_p = third[3].number_input(
+            "Draft top-p", 0.05, 1.0, 1.0, 0.05, key=keys.DEBUG_DRAFT_TOP_P, disabled=disabled
+        )
+        draft_sampling = replace(
+            sampling, temperature=float(d_temperature), top_k=int(d_top_k), top_p=float(d_top_p)
+        )
+    chat = third[4].toggle("Chat template", key=keys.DEBUG_CHAT, disabled=disabled)
+    style = third[5].selectbox(
+        "Draft's prompt",
+        [SAME, "plain", "chat"],
+        key=keys.DEBUG_STYLE,
+        disabled=disabled,
+        help="What the draft reads, if it is served with another template than the target.",
+    )
+    compared = st.selectbox(
+        "Compare with",
+        ["", *DRAFTERS],
+        format_func=lambda kind: kind or "no second draft",
+        key=keys.DEBUG_SECOND,
+        disabled=disabled,
+        help="Measured on the same texts. A second model: `--second` of the command.",
+    )
+    try:
+        return Setting(
+            target=target.strip() or BUILT_IN,
+            draft=draft.strip(),
+            drafter=drafter,
+            k=int(k),
+            sampling=sampling,
+            draft_sampling=draft_sampling,
+            chat=bool(chat),
+            draft_prompt="same" if style == SAME else style,
+            max_new_tokens=int(tokens),
+            seed=int(seed),
+            second=compared if compared != drafter else "",
+        )
+    except ValueError as error:
+        st.text(str(error))
+        return None
+
+
+def _prompts(disabled: bool) -> list[Prompt]:
+    source = st.segmented_control(
+        "Prompts", SOURCES, default=SOURCES[0], key=keys.DEBUG_SOURCE, disabled=disabled
+    )
+    found: list[Prompt] = []
+    try:
+        if source == "Paste":
+            text = st.text_area(
+                "A prompt a line", key=keys.DEBUG_PASTED, height=140, disabled=disabled, max_chars=200_000
+            )
+            found = parse(text, text.lstrip().startswith("{")) if text.strip() else []
+        elif source == "File":
+            upload = st.file_uploader(
+                ".txt (a prompt a line) or .jsonl (prompt or messages, group, answer)",
+                type=["txt", "jsonl"],
+                key=keys.DEBUG_FILE,
+                disabled=disabled,
+                max_upload_size=32,
+            )
+            if upload is not None:
+                text = upload.getvalue().decode("utf-8-sig")
+                found = parse(text, Path(upload.name).suffix == ".jsonl", upload.name)
+        else:
+            found = read(recorded.FOLDER / "prompts.jsonl")
+    except (PromptError, UnicodeDecodeError) as error:
+        st.error("These prompts cannot be used.", icon=":material/error:")
+        st.text(str(error))
+        return []
+    if len(found) > MOST:
+        st.warning(f"The page takes the first {MOST:,} of {len(found):,} prompts; the command takes all.")
+        found = found[:MOST]
+    served = sum(prompt.answer is not None for prompt in found)
+    if found:
+        st.caption(
+            f"{len(found):,} prompts" + (f", {served:,} with a served answer (scored only)" if served else "")
+        )
+    return found

@@ -1,0 +1,243 @@
+"""Figures of the Debug page, from values only."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+
+from specviz.diagnosis.curves import Curve
+from specviz.diagnosis.whatif import Outcome
+from specviz.ui.shell.palette import ACCEPTED, DIMMED, FAINT, REJECTED, escaped, figure, frame, legend
+
+BETA = "#6a51c7"
+LINE = 18  # tokens in a line of the text
+
+
+def acceptance(curve: Curve) -> go.Figure:
+    """Unconditional rates as bars, conditional ones as points with intervals, and α^i."""
+    places = list(range(1, len(curve.unconditional) + 1))
+    bars, points = curve.unconditional, curve.conditional
+    known = [(i, r) for i, r in zip(places, points, strict=True) if r.count]
+    traces: list[dict] = [
+        {
+            "type": "bar",
+            "x": places,
+            "y": [r.value for r in bars],
+            "name": "of all rounds",
+            "marker": {"color": ACCEPTED, "opacity": 0.35},
+            "text": [f"{r.value:.2f}" for r in bars],
+            "textposition": "inside",
+            "insidetextanchor": "start",
+            "width": 0.6,
+            "hovertemplate": "position %{x}: %{y:.3f} of all rounds<extra></extra>",
+        },
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": [i for i, _ in known],
+            "y": [r.value for _, r in known],
+            "name": "of those that got there",
+            "marker": {"color": ACCEPTED, "size": 9},
+            "error_y": {
+                "type": "data",
+                "symmetric": False,
+                "array": [r.high - r.value for _, r in known],
+                "arrayminus": [r.value - r.low for _, r in known],
+                "color": ACCEPTED,
+            },
+            "customdata": [r.count for _, r in known],
+            "hovertemplate": "position %{x}: %{y:.3f} of %{customdata:,} rounds<extra></extra>",
+        },
+    ]
+    if curve.alpha is not None:
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "x": places,
+                "y": [curve.independent(i) for i in places],
+                "name": "α to the power of the position",
+                "line": {"color": DIMMED, "dash": "dash", "width": 2},
+                "hovertemplate": "independent: %{y:.3f}<extra></extra>",
+            }
+        )
+    axis = {"title": {"text": "position in the block"}, "tickvals": places, "fixedrange": True}
+    rates = {"range": [0, 1.02], "tickvals": [0, 0.5, 1], "gridcolor": FAINT, "fixedrange": True}
+    layout = {
+        **frame(300),
+        "xaxis": axis,
+        "yaxis": rates,
+        "showlegend": True,
+        "legend": legend(1.02, "bottom"),
+    }
+    return figure(traces, {**layout, "margin": {"l": 28, "r": 4, "t": 30, "b": 42}})
+
+
+def describe_acceptance(curve: Curve) -> str:
+    values = "; ".join(
+        f"position {i}: {a.value:.2f} of all rounds, {c.value:.2f} of the {c.count:,} that got there"
+        for i, (a, c) in enumerate(zip(curve.unconditional, curve.conditional, strict=True), 1)
+    )
+    return f"Acceptance rates. {values}."
+
+
+def outcomes(titles: Sequence[str], found: Sequence[Outcome], now: Outcome) -> go.Figure:
+    """Mean acceptance lengths with intervals, a line a change, and where it stands now."""
+    rows = list(range(len(found)))[::-1]
+    colours = [ACCEPTED if o.gain > 0 else REJECTED if o.gain < 0 else DIMMED for o in found]
+    symbols = ["triangle-left" if o.label == "bound" else "circle" for o in found]
+    traces: list[dict] = [
+        {
+            "type": "scatter",
+            "mode": "markers+text",
+            "x": [o.mean for o in found],
+            "y": rows,
+            "marker": {"color": colours, "size": 10, "symbol": symbols},
+            "error_x": {
+                "type": "data",
+                "symmetric": False,
+                "array": [o.high - o.mean for o in found],
+                "arrayminus": [o.mean - o.low for o in found],
+                "color": DIMMED,
+                "thickness": 1.5,
+            },
+            "text": [f"{'≤ ' if o.label == 'bound' else ''}{o.mean:.2f}" for o in found],
+            "textposition": "top center",
+            "hovertext": [escaped(title) for title in titles],
+            "hovertemplate": "%{hovertext}: %{x:.2f}<extra></extra>",
+        }
+    ]
+    line = {"type": "line", "x0": now.mean, "x1": now.mean, "y0": -0.6, "y1": len(rows) - 0.4}
+    layout = {
+        **frame(70 + 46 * len(rows)),
+        "xaxis": {"title": {"text": "mean acceptance length"}, "gridcolor": FAINT, "fixedrange": True},
+        "yaxis": {
+            "tickvals": rows,
+            "ticktext": [escaped(_folded(title)) for title in titles],
+            "range": [-0.6, len(rows) - 0.2],
+            "fixedrange": True,
+            "automargin": True,
+        },
+        "shapes": [{**line, "line": {"color": DIMMED, "dash": "dot", "width": 2}}],
+        "margin": {"l": 0, "r": 12, "t": 6, "b": 42},
+    }
+    return figure(traces, layout)
+
+
+def _folded(title: str) -> str:
+    return title if len(title) <= 44 else f"{title[:42]}…"
+
+
+def by_k(found: Sequence[Outcome], present: int) -> go.Figure:
+    """Mean acceptance length and predicted speed-up for K = 1 … 16."""
+    ks = list(range(1, len(found) + 1))
+    traces: list[dict] = [
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "x": ks,
+            "y": [o.mean for o in found],
+            "name": "mean acceptance length",
+            "line": {"color": ACCEPTED},
+            "hovertemplate": "K = %{x}: %{y:.2f} tokens a round<extra></extra>",
+        }
+    ]
+    if all(o.speed is not None for o in found):
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "x": ks,
+                "y": [o.speed for o in found],
+                "name": "predicted speed-up (estimated)",
+                "line": {"color": BETA, "dash": "dash"},
+                "hovertemplate": "K = %{x}: %{y:.2f}×<extra></extra>",
+            }
+        )
+    marks = {"type": "line", "x0": present, "x1": present, "y0": 0, "y1": 1, "yref": "paper"}
+    layout = {
+        **frame(260),
+        "xaxis": {"title": {"text": "K"}, "tickvals": ks, "fixedrange": True},
+        "yaxis": {"gridcolor": FAINT, "fixedrange": True, "rangemode": "tozero"},
+        "shapes": [{**marks, "line": {"color": DIMMED, "dash": "dot"}}],
+        "showlegend": True,
+        "legend": legend(1.02, "bottom"),
+        "margin": {"l": 28, "r": 4, "t": 30, "b": 42},
+    }
+    return figure(traces, layout)
+
+
+def line(points: Sequence[Sequence[float]], threshold: float) -> go.Figure:
+    """The evidence line of an audit, logarithmic, with its threshold."""
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": [x for x, _ in points],
+            "y": [float(np.exp(min(50.0, y))) for _, y in points],
+            "line": {"color": BETA, "width": 2},
+            "hovertemplate": "after %{x} tokens: %{y:.3g}<extra></extra>",
+        }
+    ]
+    edge = {"type": "line", "x0": 0, "x1": 1, "xref": "paper", "y0": threshold, "y1": threshold}
+    layout = {
+        **frame(160),
+        "xaxis": {"title": {"text": "emitted tokens"}, "fixedrange": True},
+        "yaxis": {"type": "log", "gridcolor": FAINT, "fixedrange": True},
+        "shapes": [{**edge, "line": {"color": REJECTED, "dash": "dash"}}],
+        "margin": {"l": 40, "r": 4, "t": 6, "b": 42},
+    }
+    return figure(traces, layout)
+
+
+def text(tokens: Sequence[str], rows: Sequence[tuple[str, Sequence[float]]], start: int) -> go.Figure:
+    """A line of a text: under each token its β for each draft, and the difference if there are two."""
+    values = [np.array(row, dtype=float) for _, row in rows]
+    names = [name for name, _ in rows]
+    shown = [[_cell(v) for v in row] for row in values]
+    if len(values) == 2:
+        values.append(np.abs(values[1] - values[0]))
+        shown.append([_signed(b - a) for a, b in zip(values[0], values[1], strict=True)])
+        names.append("difference")
+    width = max(LINE, len(tokens))
+    padded = [np.concatenate([row, np.full(width - len(row), np.nan)]) for row in values]
+    traces = [
+        {
+            "type": "heatmap",
+            "z": padded[::-1],
+            "x": list(range(width)),
+            "y": list(range(len(names))),
+            "text": [[*row, *[""] * (width - len(row))] for row in shown[::-1]],
+            "texttemplate": "%{text}",
+            "colorscale": [[0, "rgba(106,81,199,0.05)"], [1, "rgba(106,81,199,0.75)"]],
+            "zmin": 0,
+            "zmax": 1,
+            "xgap": 2,
+            "ygap": 2,
+            "showscale": False,
+            "hovertemplate": "token %{customdata}: %{text}<extra></extra>",
+            "customdata": [[start + i + 1 for i in range(width)] for _ in names],
+        }
+    ]
+    layout = {
+        **frame(44 + 30 * len(names)),
+        "xaxis": {
+            "side": "top",
+            "tickvals": list(range(len(tokens))),
+            "ticktext": [escaped(token[:9]) for token in tokens],
+            "tickangle": 0,
+            "fixedrange": True,
+            "showgrid": False,
+        },
+        "yaxis": {"tickvals": list(range(len(names))), "ticktext": names[::-1], "fixedrange": True},
+        "margin": {"l": 96, "r": 0, "t": 26, "b": 0},
+    }
+    return figure(traces, layout)
+
+
+def _cell(value: float) -> str:
+    return "–" if value != value else f"{value:.2f}".removeprefix("0")
+
+
+def _signed(value: float) -> str:
+    return "" if value != value or abs(value) < 0.1 else f"{100 * value:+.0f}"

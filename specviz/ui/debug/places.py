@@ -1,0 +1,182 @@
+"""Where drafts fail: splits of all positions, the worst prompts and tokens, and single rejections."""
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from specviz.diagnosis import where
+from specviz.diagnosis.causes import CAUSE
+from specviz.diagnosis.report import Report
+from specviz.ui.debug import shown as audits
+from specviz.ui.state import keys
+
+ALL = "all"
+MOST = 300  # rejections that are listed
+
+
+def splits(report: Report) -> None:
+    """β and the share of lost tokens by kind of token, place, context and group."""
+    st.markdown(f"**{where.sentence(report.splits)}**")
+    falls = where.falls_with_context(report.splits)
+    if falls:
+        st.markdown(falls)
+    columns = st.columns(2)
+    for i, split in enumerate(report.splits):
+        with columns[i % 2]:
+            st.caption(split.title)
+            st.dataframe(
+                pd.DataFrame(
+                    {
+                        split.title: [cell.name for cell in split.cells],
+                        "β": [cell.beta for cell in split.cells],
+                        "95 %": [
+                            "" if cell.beta != cell.beta else f"{cell.low:.2f} to {cell.high:.2f}"
+                            for cell in split.cells
+                        ],
+                        "Tokens": [cell.tokens for cell in split.cells],
+                        "Of the lost": [cell.lost for cell in split.cells],
+                    }
+                ),
+                hide_index=True,
+                column_config={
+                    "β": st.column_config.ProgressColumn(format="%.2f", min_value=0, max_value=1),
+                    "Of the lost": st.column_config.NumberColumn(format="percent"),
+                },
+                key=keys.of(keys.DEBUG_SPLIT, i),
+            )
+
+
+def worst(report: Report) -> tuple[int | None, int | None]:
+    """The worst prompts and tokens. Returns the chosen prompt and draft token, None for none."""
+    prompts, tokens = where.worst_prompts(report.frames), where.worst_tokens(report.frames)
+    left, right = st.columns(2)
+    with left:
+        total = max(1, report.totals["lost"])
+        st.caption(f"Worst prompts: these cost {int(prompts['lost'].sum()) / total:.0%} of the lost tokens")
+        chosen = st.dataframe(
+            pd.DataFrame(
+                {
+                    "Prompt": prompts["text"].str.slice(0, 60),
+                    "Group": prompts["group"],
+                    "Mean length": prompts["mean"],
+                    "Lost": prompts["lost"],
+                    "Main cause": [CAUSE[c].title if c in CAUSE else "" for c in prompts["cause"]],
+                }
+            ),
+            key=keys.DEBUG_WORST_PROMPTS,
+            hide_index=True,
+            on_select="rerun",
+            selection_mode="single-row",
+            column_config={"Mean length": st.column_config.NumberColumn(format="%.2f")},
+        )
+        prompt = _row(chosen)
+    with right:
+        st.caption("Worst draft tokens")
+        texts = _texts(report)
+        chosen = st.dataframe(
+            pd.DataFrame(
+                {
+                    "Draft's token": [texts.get(row["token"], "") for row in tokens],
+                    "Rejected": [f"{row['rejected']} of {row['judged']}" for row in tokens],
+                    "Lost": [row["lost"] for row in tokens],
+                    "Came instead": [report.token_texts.get(row["instead"], "") for row in tokens],
+                }
+            ),
+            key=keys.DEBUG_WORST_TOKENS,
+            hide_index=True,
+            on_select="rerun",
+            selection_mode="single-row",
+        )
+        token = _row(chosen)
+    return (
+        int(prompts["prompt"].iloc[prompt]) if prompt is not None and prompt < len(prompts) else None,
+        tokens[token]["token"] if token is not None and token < len(tokens) else None,
+    )
+
+
+def _row(chosen: Any) -> int | None:
+    rows = chosen["selection"]["rows"]
+    return rows[0] if rows else None
+
+
+def _texts(report: Report) -> dict[int, str]:
+    frame = report.frames["positions"].drop_duplicates("token")
+    return dict(zip(frame["token"].tolist(), frame["text"].tolist(), strict=True))
+
+
+def rejections(shown: audits.Shown, cause: str, prompt: int | None, token: int | None) -> None:
+    """Single rejections that fit what was chosen above; one of them in words, with a way to its round."""
+    report = shown.report
+    assert report is not None
+    found = where.rejections(report.frames)
+    said = []
+    if cause:
+        found = found[found["cause"] == cause]
+        said.append(CAUSE[cause].title)
+    if prompt is not None:
+        found = found[found["prompt"] == prompt]
+        said.append(f"prompt {prompt}")
+    if token is not None:
+        found = found[found["token"] == token]
+        said.append("the chosen token")
+    longest = int(report.frames["positions"]["position"].max()) if len(report.frames["positions"]) else 1
+    with st.container(horizontal=True):
+        place = st.segmented_control(
+            "Position in the block", [ALL, *range(1, longest + 1)], default=ALL, key=keys.DEBUG_PLACE
+        )
+    if place not in (ALL, None):
+        found = found[found["position"] == place]
+        said.append(f"position {place}")
+    st.markdown(f"**{len(found):,} rejections**" + (f": {', '.join(said)}." if said else "."))
+    found = found.sort_values(["lost", "beta"], ascending=[False, True]).head(MOST).reset_index(drop=True)
+    if not len(found):
+        return
+    instead = [report.token_texts.get(int(t), "") if t == t else "" for t in found["instead"]]
+    chosen = st.dataframe(
+        pd.DataFrame(
+            {
+                "Prompt": found["prompt"],
+                "Round": found["round"],
+                "Position": found["position"],
+                "Draft": found["text"],
+                "Came": instead,
+                "p": found["p"],
+                "q": found["q"],
+                "β": found["beta"],
+                "Lost": found["lost"],
+                "Cause": [CAUSE[c].title if c in CAUSE else "" for c in found["cause"]],
+            }
+        ),
+        key=keys.DEBUG_REJECTIONS,
+        hide_index=True,
+        height=260,
+        on_select="rerun",
+        selection_mode="single-row",
+        column_config={name: st.column_config.NumberColumn(format="%.3f") for name in ("p", "q", "β")},
+    )
+    at = _row(chosen)
+    row = found.iloc[at if at is not None and at < len(found) else 0]
+    _one(shown, row, instead[int(row.name)])
+
+
+def _one(shown: audits.Shown, row: Any, instead: str) -> None:
+    """One rejection in words."""
+    chance = min(1.0, row["p"] / row["q"]) if row["q"] else 0.0
+    with st.container(border=True, key=keys.DEBUG_ONE):
+        cause = CAUSE.get(row["cause"])
+        st.text(f"{row['text']}  →  {instead or '?'}")
+        coin = f", u = {row['u']:.3f}" if row["u"] == row["u"] else ""
+        st.markdown(
+            f"Prompt {row['prompt']}, round {row['round']}, position {row['position']}\\: q = "
+            f"{row['q']:.3f}, "
+            f"p = {row['p']:.3f}, kept with chance {chance:.2f}{coin}; β = {row['beta']:.2f}. "
+            + (
+                f"**{cause.title[0].upper()}{cause.title[1:]}.** {cause.rule} Try {cause.remedy}."
+                if cause
+                else ""
+            )
+        )
+        audits.open_in_rounds(
+            shown, int(row["prompt"]), (int(row["round"]), int(row["position"])), keys.DEBUG_OPEN_ROUND
+        )

@@ -1,0 +1,132 @@
+"""Which audit is shown: a recorded one, or one of this server, by its name in the address (`audit=…`)."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import streamlit as st
+
+from specviz.decoding import codec
+from specviz.diagnosis import recorded
+from specviz.diagnosis.audit import trace_path
+from specviz.diagnosis.prompts import read
+from specviz.diagnosis.report import Report
+from specviz.recipe import Recipe, to_link
+from specviz.ui.debug import work
+from specviz.ui.state import keys, runs
+
+AUDIT = "audit"  # parameter of the address
+FIRST = recorded.RECORDED[0].name
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An audit on the page.
+
+    Attributes:
+        name: in the address.
+        title: for people.
+        report: what it says so far; None before its first tables.
+        folder: where it lies.
+        recorded: whether it came with SpecViz.
+    """
+
+    name: str
+    title: str
+    report: Report | None
+    folder: Path
+    recorded: bool
+
+
+def current() -> Shown:
+    """What the address asks for; the first recorded audit if it asks for nothing that is here."""
+    found = by_name(st.query_params.get(AUDIT, FIRST)) or by_name(FIRST)
+    assert found is not None
+    return found
+
+
+def by_name(name: str) -> Shown | None:
+    """An audit by its name in the address; None if there is none here."""
+    for kept in recorded.RECORDED:
+        if kept.name == name:
+            return Shown(name, kept.title, recorded.load(name), recorded.FOLDER / name, True)
+    if not work.usable(name):
+        return None
+    folder = work.folder(name)
+    tables = folder / "tokens.parquet"
+    report = _report(str(folder), tables.stat().st_mtime_ns) if tables.exists() else None
+    return Shown(name, "Your audit", report, folder, False)
+
+
+def lost() -> bool:
+    """Whether the address names an audit that is not here any more."""
+    name = st.query_params.get(AUDIT, FIRST)
+    return name not in {kept.name for kept in recorded.RECORDED} and not work.usable(name)
+
+
+@st.cache_resource(show_spinner=False, max_entries=16)
+def _report(folder: str, written: int) -> Report:
+    return Report.of(Path(folder))
+
+
+def choose(shown: Shown) -> None:
+    """The recorded audits, and the own one."""
+    titles = {kept.name: f"{kept.title} · recorded" for kept in recorded.RECORDED}
+    job = work.current()
+    own = shown.name if not shown.recorded else job.name if job is not None else ""
+    if own:
+        titles[own] = "Your audit"
+    st.session_state[keys.DEBUG_AUDIT] = shown.name
+
+    def changed() -> None:
+        st.query_params[AUDIT] = st.session_state[keys.DEBUG_AUDIT] or shown.name
+
+    st.segmented_control(
+        "Audit",
+        list(titles),
+        format_func=lambda name: titles[name],
+        key=keys.DEBUG_AUDIT,
+        on_change=changed,
+        label_visibility="collapsed",
+    )
+
+
+def open_in_rounds(shown: Shown, prompt: int, place: tuple[int, int], key: str) -> None:
+    """A button that opens the run of a prompt on the Rounds page, at a round and position."""
+    assert shown.report is not None
+    row = shown.report.frames["prompts"].set_index("prompt").loc[prompt]
+    if row["finish"] == "score":
+        st.caption("This text was served elsewhere: there is no run of it to open.")
+        return
+    path = trace_path(shown.folder, prompt)
+    if path.exists():
+        if st.button("Open in Rounds", key=key, icon=":material/open_in_new:"):
+            name = f"audit-{shown.name}-{prompt}"
+            title = f"prompt {prompt} · {shown.title}"
+            runs.keep(runs.Entry(name, title, "file", codec.load(path)))
+            st.switch_page("pages/rounds.py", query_params={"run": name, "sel": f"{place[0]}.{place[1]}"})
+        return
+    recipe = _recipe(shown, prompt, int(row["seed"]))
+    if recipe is not None:
+        st.page_link(
+            "pages/rounds.py",
+            label="Run it on Rounds",
+            icon=":material/open_in_new:",
+            query_params={**to_link(recipe), "sel": f"{place[0]}.{place[1]}"},
+            help="This recording came without its run. The same recipe makes the same rounds again.",
+        )
+
+
+def _recipe(shown: Shown, prompt: int, seed: int) -> Recipe | None:
+    """The recipe of a recorded audit's run."""
+    if not shown.recorded or shown.report is None:
+        return None
+    setting = shown.report.setting
+    text = read(recorded.FOLDER / "prompts.jsonl")[prompt].text
+    return Recipe(
+        prompt=text,
+        drafter=setting.drafter,
+        k=setting.k,
+        temperature=setting.sampling.temperature,
+        seed=seed,
+        max_tokens=setting.max_new_tokens,
+    )

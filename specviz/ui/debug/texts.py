@@ -1,0 +1,118 @@
+"""One text with β under each token, and two audits compared."""
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from specviz.diagnosis import recorded
+from specviz.diagnosis.causes import CAUSE
+from specviz.diagnosis.compare import CHANGED, compare
+from specviz.ui.debug import charts, shown, work
+from specviz.ui.shell.teaching import chart
+from specviz.ui.state import keys
+
+MOST_LINES = 16  # of a text; the rest is in the tables
+
+
+def one_text(now: shown.Shown) -> None:
+    """A text, token by token, for one draft or two."""
+    report = now.report
+    assert report is not None
+    prompts = report.measured.set_index("prompt")
+    order = prompts.sort_values("lost", ascending=False).index.tolist()
+    prompt = st.selectbox(
+        "Prompt",
+        order,
+        format_func=lambda i: f"{i}: {prompts.loc[i, 'text'][:80]}",
+        key=keys.DEBUG_TEXT,
+        help="Those that lost most come first.",
+    )
+    frame = report.frames["tokens"]
+    frame = frame[frame["prompt"] == prompt].sort_values("index")
+    first, second = frame["beta"].to_numpy(float), frame["beta_second"].to_numpy(float)
+    rows = [(report.setting.drafter, first)]
+    both = np.isfinite(first) & np.isfinite(second)
+    if both.any():
+        rows.append((report.setting.second, second))
+        change = (second - first)[both]
+        st.markdown(
+            f"**Mean β {first[both].mean():.2f} ({report.setting.drafter}) against {second[both].mean():.2f} "
+            f"({report.setting.second}):** the second is better by more than {CHANGED:g} at "
+            f"{int((change > CHANGED).sum())} of {len(change)} tokens, worse at "
+            f"{int((change < -CHANGED).sum())}."
+        )
+    elif np.isfinite(first).any():
+        st.markdown(f"**Mean β {np.nanmean(first):.2f}** over {int(np.isfinite(first).sum())} tokens.")
+    texts = frame["text"].tolist()
+    for number, start in enumerate(range(0, min(len(texts), MOST_LINES * charts.LINE), charts.LINE)):
+        part = slice(start, start + charts.LINE)
+        line = [(name, values[part]) for name, values in rows]
+        chart(
+            charts.text(texts[part], line, start),
+            keys.of(keys.DEBUG_LINE_OF_TEXT, number),
+            f"β under tokens {start + 1} to {min(len(texts), start + charts.LINE)}.",
+        )
+    if len(texts) > MOST_LINES * charts.LINE:
+        st.caption(f"The first {MOST_LINES * charts.LINE} of {len(texts):,} tokens.")
+    st.caption("β = Σ min(p, q): how likely a draft token is kept there. The difference is in hundredths.")
+
+
+def two_audits(now: shown.Shown) -> None:
+    """Another audit of the same prompts against this one."""
+    report = now.report
+    assert report is not None
+    others = {kept.name: f"{kept.title} · recorded" for kept in recorded.RECORDED if kept.name != now.name}
+    job = work.current()
+    if job is not None and job.name != now.name and job.tables:
+        others[job.name] = "Your audit"
+    other = st.selectbox(
+        "Compare with", list(others), format_func=lambda name: others[name], key=keys.DEBUG_COMPARE
+    )
+    if other is None:
+        return
+    found = shown.by_name(other)
+    if found is None or found.report is None:
+        st.caption("That audit has no tables yet.")
+        return
+    try:
+        result = compare(report, found.report)
+    except ValueError as error:
+        st.text(str(error))
+        return
+    st.markdown(f"**{result.sentence}**")
+    if result.positions:
+        st.write(
+            f"Behind the same text ({result.positions:,} positions) β changed by "
+            f"{result.beta_change:+.3f} on "
+            f"average ({result.beta_low:+.3f} to {result.beta_high:+.3f}); better by more than "
+            f"{CHANGED:g} at "
+            f"{result.better:,}, worse at {result.worse:,}."
+        )
+    left, right = st.columns(2)
+    with left:
+        st.dataframe(
+            pd.DataFrame(
+                {
+                    "Cause": [CAUSE[key].title for key, _, _ in result.causes],
+                    "Before": [before for _, before, _ in result.causes],
+                    "After": [after for _, _, after in result.causes],
+                }
+            ),
+            hide_index=True,
+            key=keys.DEBUG_COMPARED_CAUSES,
+            column_config={n: st.column_config.NumberColumn(format="percent") for n in ("Before", "After")},
+        )
+    with right:
+        st.dataframe(
+            pd.DataFrame(
+                {
+                    "Prompt": [p.prompt for p in result.largest],
+                    "Token": [p.text for p in result.largest],
+                    "β before": [p.before for p in result.largest],
+                    "β after": [p.after for p in result.largest],
+                }
+            ),
+            hide_index=True,
+            height=240,
+            key=keys.DEBUG_COMPARED_TOKENS,
+        )
