@@ -16,7 +16,7 @@ class Step:
     """A stop of a tour.
 
     Attributes:
-        page: "rounds", "exactness", "drafters", "learn" or "practice".
+        page: "rounds", "exactness", "debug", "drafters", "learn" or "practice".
         title, text: what is said there.
         run: rounds, exactness: name of the recorded run.
         select: rounds, exactness: one of `SELECTIONS`, or "".

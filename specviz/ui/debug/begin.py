@@ -12,8 +12,9 @@ from specviz.diagnosis.prompts import Prompt, PromptError, parse, read
 from specviz.diagnosis.setting import Setting
 from specviz.models.errors import LoadError
 from specviz.recipe import BUILT_IN
+from specviz.settings import settings
 from specviz.ui.debug import shown, work
-from specviz.ui.state import jobs, keys
+from specviz.ui.state import guard, jobs, keys
 
 SOURCES = ("Examples", "Paste", "File")
 MOST = 2000  # prompts of an audit on the page; the command line takes more
@@ -39,7 +40,8 @@ def _buttons(
     job: work.Auditing | None, setting: Setting | None, prompts: list[Prompt], now: shown.Shown
 ) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
-        ready = setting is not None and bool(prompts)
+        refused = "" if setting is None else guard.refusal(work.recipe(setting))
+        ready = setting is not None and bool(prompts) and not refused
         pressed = jobs.button(keys.DEBUG_RUN, "Run audit", job, disabled=not ready, type="primary")
         if pressed and setting is not None and prompts:
             try:
@@ -52,6 +54,8 @@ def _buttons(
             jobs.start(job)
             st.rerun()
         _go_on(job, now)
+    if refused:
+        st.text(refused)
     if job is not None:
         jobs.progress(job, "The audit broke off. What is measured stays.")
         if job.active or not job.done:
@@ -91,8 +95,11 @@ def _setting(disabled: bool) -> Setting | None:
     )
     drafter = first[2].selectbox("Drafter", list(DRAFTERS), key=keys.DEBUG_DRAFTER, disabled=disabled)
     second = st.columns(6)
-    k = second[0].number_input("K", 1, 16, 4, key=keys.DEBUG_K, disabled=disabled)
-    tokens = second[1].number_input("New tokens", 2, 1024, 64, key=keys.DEBUG_TOKENS, disabled=disabled)
+    most_k, most = settings().max_k, max(2, settings().max_new_tokens)
+    k = second[0].number_input("K", 1, most_k, min(4, most_k), key=keys.DEBUG_K, disabled=disabled)
+    tokens = second[1].number_input(
+        "New tokens", 2, most, min(64, most), key=keys.DEBUG_TOKENS, disabled=disabled
+    )
     temperature = second[2].number_input(
         "Temperature", 0.0, 2.0, 0.7, 0.1, key=keys.DEBUG_TEMPERATURE, disabled=disabled
     )
@@ -184,9 +191,23 @@ def _prompts(disabled: bool) -> list[Prompt]:
     if len(found) > MOST:
         st.warning(f"The page takes the first {MOST:,} of {len(found):,} prompts; the command takes all.")
         found = found[:MOST]
+    longest = settings().max_prompt
+    short = [prompt for prompt in found if _length(prompt) <= longest]
+    if len(short) < len(found):
+        st.warning(
+            f"{len(found) - len(short):,} prompts are longer than the {longest:,} characters that this "
+            "server takes, and are left out."
+        )
+        found = short
     served = sum(prompt.answer is not None for prompt in found)
     if found:
         st.caption(
             f"{len(found):,} prompts" + (f", {served:,} with a served answer (scored only)" if served else "")
         )
     return found
+
+
+def _length(prompt: Prompt) -> int:
+    """Characters of a prompt, with its conversation and its answer."""
+    said = sum(len(content) for _, content in prompt.messages or ())
+    return max(len(prompt.text), said) + len(prompt.answer or "")

@@ -27,7 +27,6 @@ def table(report: Report) -> str:
             "Lost": [share.lost for share in shares],
             "Rejections": [share.rejections for share in shares],
             "Example": examples,
-            "Try": [CAUSE[share.key].remedy for share in shares],
         }
     )
     chosen = st.dataframe(
@@ -43,12 +42,16 @@ def table(report: Report) -> str:
             "Cause": st.column_config.TextColumn(width="medium"),
         },
     )
-    rows = chosen["selection"]["rows"]  # type: ignore[index]
+    rows = chosen["selection"]["rows"]
+    key = shares[rows[0]].key if rows and rows[0] < len(shares) else ""
+    for share in [s for s in shares if s.key == key] or two:
+        cause = CAUSE[share.key]
+        st.markdown(f"**{cause.title[0].upper()}{cause.title[1:]}:** try {cause.remedy}.")
     st.caption(
         "A rejection costs its token and those discarded behind it. Choose a line: the rejections below "
         "are then those of this cause."
     )
-    return shares[rows[0]].key if rows and rows[0] < len(shares) else ""
+    return key
 
 
 def rules() -> None:

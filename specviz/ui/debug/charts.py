@@ -183,7 +183,7 @@ def line(points: Sequence[Sequence[float]], threshold: float) -> go.Figure:
     layout = {
         **frame(160),
         "xaxis": {"title": {"text": "emitted tokens"}, "fixedrange": True},
-        "yaxis": {"type": "log", "gridcolor": FAINT, "fixedrange": True},
+        "yaxis": {"type": "log", "dtick": 1, "gridcolor": FAINT, "fixedrange": True},
         "shapes": [{**edge, "line": {"color": REJECTED, "dash": "dash"}}],
         "margin": {"l": 40, "r": 4, "t": 6, "b": 42},
     }

@@ -7,11 +7,12 @@ from specviz.ui.debug import charts
 from specviz.ui.shell.teaching import chart
 from specviz.ui.state import keys
 
-EXAMPLE = """\
-INFO 11-30 14:02:10 [metrics.py:101] SpecDecoding metrics: Mean acceptance length: 2.79, Accepted
-throughput: \\ 107.40 tokens/s, Drafted throughput: 240.00 tokens/s, Accepted: 1074 tokens, Drafted: 2400
-tokens, Per-position \\ acceptance rate: 0.806, 0.653, 0.190, 0.141, Avg Draft acceptance rate: 44.8%
-"""
+EXAMPLE = (
+    "INFO 11-30 14:02:10 [metrics.py:101] SpecDecoding metrics: Mean acceptance length: 2.79, "
+    "Accepted throughput: 107.40 tokens/s, Drafted throughput: 240.00 tokens/s, Accepted: 1074 tokens, "
+    "Drafted: 2400 tokens, Per-position acceptance rate: 0.806, 0.653, 0.190, 0.141, "
+    "Avg Draft acceptance rate: 44.8%\n"
+)
 DEFINITIONS: dict[str, logs.Definition] = {
     "I do not know": "",
     "accepted drafts / drafts": "drafts",
@@ -56,7 +57,7 @@ def section() -> None:
     else:
         _show(found)
     if found.unknown:
-        with st.expander(f"{len(found.unknown)} lines were not understood", icon=":material/help:"):
+        with st.expander(_not_understood(len(found.unknown)), icon=":material/help:"):
             st.text("\n".join(f"{number}: {line}" for number, line in found.unknown[:100]))
 
 
@@ -64,9 +65,9 @@ def _show(found: logs.Log) -> None:
     engines = ", ".join(dict.fromkeys(reading.engine for reading in found.readings))
     if text_is_example():
         st.caption("An invented example: paste your own over it.")
-    st.markdown(
-        f"**{engines}**, {len(found.readings):,} readings :gray-badge[sums only: no tokens, no causes]"
-    )
+    many = len(found.readings)
+    readings = "1 reading" if many == 1 else f"{many:,} readings"
+    st.markdown(f"**{engines}**, {readings} :gray-badge[sums only: no tokens, no causes]")
     figures = (
         ("Mean acceptance length", found.length, ".2f"),
         ("Draft acceptance rate", found.rate, ".1%"),
@@ -91,6 +92,10 @@ def _show(found: logs.Log) -> None:
         st.caption("Intervals take the rounds for independent; an audit of the prompts themselves does not.")
     else:
         st.caption("These lines hold no rates by position.")
+
+
+def _not_understood(count: int) -> str:
+    return "1 line was not understood" if count == 1 else f"{count:,} lines were not understood"
 
 
 def text_is_example() -> bool:

@@ -34,7 +34,7 @@ def section(report: Report) -> None:
             "Mean length": [outcome.mean for outcome in found],
             "95 %": [f"{outcome.low:.2f} to {outcome.high:.2f}" for outcome in found],
             "Difference": [f"{outcome.gain:+.2f}{'' if outcome.sure else ' (noise)'}" for outcome in found],
-            "Speed-up": [None if outcome.speed is None else outcome.speed for outcome in found],
+            "Speed-up": ["–" if o.speed is None else f"{o.speed:.2f}×" for o in found],
             "From": [f"{option.source}, {LABELS[o.label]}" for option, o in zip(options, found, strict=True)],
         }
     )
@@ -45,7 +45,7 @@ def section(report: Report) -> None:
         disabled=[name for name in frame.columns if name != "Together"],
         column_config={
             "Mean length": st.column_config.NumberColumn(format="%.2f"),
-            "Speed-up": st.column_config.NumberColumn(format="%.2f×", help="Predicted, over plain decoding."),
+            "Speed-up": st.column_config.TextColumn(help="Predicted, over plain decoding."),
             "Together": st.column_config.CheckboxColumn(help="Ticked changes are computed together."),
         },
     )

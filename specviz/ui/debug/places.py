@@ -17,7 +17,7 @@ MOST = 300  # rejections that are listed
 
 def splits(report: Report) -> None:
     """β and the share of lost tokens by kind of token, place, context and group."""
-    st.markdown(f"**{where.sentence(report.splits)}**")
+    st.text(where.sentence(report.splits))  # names groups of the prompts' file
     falls = where.falls_with_context(report.splits)
     if falls:
         st.markdown(falls)

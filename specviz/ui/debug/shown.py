@@ -1,5 +1,6 @@
 """Which audit is shown: a recorded one, or one of this server, by its name in the address (`audit=…`)."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,8 +53,8 @@ def by_name(name: str) -> Shown | None:
     if not work.usable(name):
         return None
     folder = work.folder(name)
-    tables = folder / "tokens.parquet"
-    report = _report(str(folder), tables.stat().st_mtime_ns) if tables.exists() else None
+    last = folder / "checks.json"  # written after the tables
+    report = _report(str(folder), last.stat().st_mtime_ns) if last.exists() else None
     return Shown(name, "Your audit", report, folder, False)
 
 
@@ -65,7 +66,10 @@ def lost() -> bool:
 
 @st.cache_resource(show_spinner=False, max_entries=16)
 def _report(folder: str, written: int) -> Report:
-    return Report.of(Path(folder))
+    job = work.current()
+    at_work = job is not None and job.name == Path(folder).name
+    with job.lock if job is not None and at_work else nullcontext():  # no turn writes meanwhile
+        return Report.of(Path(folder))
 
 
 def choose(shown: Shown) -> None:
@@ -112,7 +116,10 @@ def open_in_rounds(shown: Shown, prompt: int, place: tuple[int, int], key: str) 
             label="Run it on Rounds",
             icon=":material/open_in_new:",
             query_params={**to_link(recipe), "sel": f"{place[0]}.{place[1]}"},
-            help="This recording came without its run. The same recipe makes the same rounds again.",
+        )
+        st.caption(
+            "The recording came without its runs. The same recipe makes the same rounds again on this kind "
+            "of machine, in 32 bits."
         )
 
 

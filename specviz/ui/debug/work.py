@@ -33,7 +33,7 @@ class Auditing(jobs.Job):
     def __init__(self, name: str, prompts: list[Prompt], setting: Setting) -> None:
         super().__init__()
         self.name = name
-        self.needs = (Recipe(target=setting.target or BUILT_IN, draft=setting.draft),)
+        self.needs = (recipe(setting),)
         self.audit = Audit(folder(name), prompts, setting)
         self.bench: Bench | None = None
         self.tables = self.audit.done if (folder(name) / "tokens.parquet").exists() else 0
@@ -62,6 +62,11 @@ class Auditing(jobs.Job):
             self.tables, self._wrote = self.audit.done, monotonic()
         if self.done:
             self.bench = None
+
+
+def recipe(setting: Setting) -> Recipe:
+    """What pair an audit needs."""
+    return Recipe(target=setting.target or BUILT_IN, draft=setting.draft)
 
 
 def audits() -> Path:

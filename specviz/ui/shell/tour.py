@@ -7,7 +7,9 @@ from specviz.lessons.tours import Step, Tour, tours
 from specviz.ui.shell.teaching import number
 from specviz.ui.state import keys
 
-PAGES = {name: f"pages/{name}.py" for name in ("rounds", "exactness", "drafters", "learn", "practice")}
+PAGES = {
+    name: f"pages/{name}.py" for name in ("rounds", "exactness", "debug", "drafters", "learn", "practice")
+}
 
 
 def start_menu() -> None:

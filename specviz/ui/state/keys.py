@@ -176,7 +176,7 @@ DEBUG_TEXT = "debug-text"
 DEBUG_TOKENS = "debug-tokens"
 DEBUG_TOP_K = "debug-top-k"
 DEBUG_TOP_P = "debug-top-p"
-DEBUG_VIEW = "debug-view"
+DEBUG_VIEW = "debug-view"  # in the address
 DEBUG_WORST_PROMPTS = "debug-worst-prompts"
 DEBUG_WORST_TOKENS = "debug-worst-tokens"
 
