@@ -52,7 +52,8 @@ def figures(report: Report) -> None:
         )
     st.caption(_plain(text))
     if len(report.failed):
-        with st.expander(f"{len(report.failed)} prompts could not be measured", icon=":material/error:"):
+        many = "1 prompt" if len(report.failed) == 1 else f"{len(report.failed):,} prompts"
+        with st.expander(f"{many} could not be measured", icon=":material/error:"):
             for row in report.failed.head(20).itertuples():
                 st.text(f"prompt {row.prompt}: {row.error}")
 

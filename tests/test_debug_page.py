@@ -1,0 +1,171 @@
+"""The Debug page under Streamlit's own test runner: recorded audits, logs, own audits."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from bad_drafts import SETTING, near, pair
+from hostile import HOSTILE
+from streamlit.testing.v1 import AppTest
+from waiting import finish, kept
+
+from specviz import settings
+from specviz.diagnosis import recorded
+from specviz.diagnosis.prompts import Prompt
+from specviz.ui.debug import engines, overview, work
+from specviz.ui.state import keys, pairs
+
+ROOT = Path(__file__).parent.parent
+VLLM = (
+    "SpecDecoding metrics: Mean acceptance length: 2.00, Accepted throughput: 1.00 tokens/s, "
+    "Drafted throughput: 2.00 tokens/s, Accepted: 100 tokens, Drafted: 200 tokens, "
+    "Per-position acceptance rate: 0.700, 0.300, Avg Draft acceptance rate: 50.0%"
+)
+LLAMA = "slot print_timing: draft acceptance rate = 0.75000 (   75 accepted /   100 generated)"
+
+
+def open_page(**parameters):
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    app.run()
+    app.switch_page("pages/debug.py")
+    app.query_params.update(parameters)
+    return app.run()
+
+
+def markup(app):
+    return "\n".join(e.value for kind in ("markdown", "caption", "info") for e in getattr(app, kind))
+
+
+def figures(app, tab=0):
+    return {m.label: m.value for m in app.tabs[tab].metric}
+
+
+@pytest.fixture
+def mine(monkeypatch, tmp_path):
+    """Every pair is one of tables, and audits lie in a folder of the test."""
+    monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
+    held = pair(near(0.8))
+    monkeypatch.setattr(pairs, "load", lambda recipe, report: held)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", [audit.name for audit in recorded.RECORDED])
+def test_recorded_audits_open_with_their_own_figures(name):
+    app = open_page(audit=name)
+    assert not app.exception
+    report = recorded.load(name)
+    assert figures(app)["Mean acceptance length"] == f"{report.mean_length[0]:.2f}"
+    assert figures(app)["Draft acceptance rate"] == f"{report.rate[0]:.1%}"
+    said = markup(app)
+    assert f"### {report.headline}" in said and "Recorded audit of the built-in pair" in said
+    for section in ("Causes", "Acceptance by position", "What would help", "Where", "Rejections"):
+        assert f"#### {section}" in said
+
+
+def test_another_recorded_audit_is_chosen_and_stands_in_the_address():
+    app = open_page()
+    before = figures(app)
+    app.segmented_control(key=keys.DEBUG_AUDIT).set_value("eagle").run()
+    assert not app.exception and app.query_params["audit"] == "eagle"
+    assert figures(app) != before
+
+
+@pytest.mark.parametrize("name", ["no-such-audit-here", "../../../etc", "<b>"])
+def test_an_audit_that_is_not_here_is_said_to_be_gone(name):
+    app = open_page(audit=name)
+    assert not app.exception
+    assert "not here any more" in markup(app)
+    assert figures(app)["Mean acceptance length"]
+
+
+def logs(app, text):
+    app.text_area(key=keys.DEBUG_LOG).set_value(text).run()
+    assert not app.exception
+    return figures(app, 1)
+
+
+def test_logs_of_engines_are_read():
+    app = open_page(**{keys.DEBUG_VIEW: "Engine logs"})
+    assert engines.EXAMPLE.count("\n") == 1  # a line, as the engine prints it
+    assert figures(app, 1)["Accepted"] == "1,074" and "An invented example" in markup(app)
+    found = logs(app, VLLM)
+    assert (found["Accepted"], found["Drafted"], found["Rounds"]) == ("100", "200", "100")
+    assert "An invented example" not in markup(app)
+    found = logs(app, LLAMA)
+    assert (found["Accepted"], found["Drafted"]) == ("75", "100") and "**llama.cpp**, 1 reading " in markup(
+        app
+    )
+
+
+def test_hostile_lines_of_a_log_stay_text():
+    app = open_page(**{keys.DEBUG_VIEW: "Engine logs"})
+    before = markup(app)
+    logs(app, "\n".join(f"SpecDecoding metrics: {text}" for text in HOSTILE))
+    after = markup(app)
+    for text in HOSTILE:
+        if len(text) > 2 and text not in before:
+            assert text not in after
+    assert any("<img src=x onerror=alert(1)>" in t.value for t in app.text)
+
+
+def test_an_own_audit_runs_to_its_end_and_is_shown(mine):
+    app = open_page()
+    app.segmented_control(key=keys.DEBUG_SOURCE).set_value("Paste").run()
+    assert app.button(key=keys.DEBUG_RUN).disabled  # nothing to run yet
+    app.text_area(key=keys.DEBUG_PASTED).set_value("bob\nfog\n<b>cab</b>")
+    app.number_input(key=keys.DEBUG_TOKENS).set_value(12).run()
+    app.button(key=keys.DEBUG_RUN).click().run()
+    finish(app)
+    assert not app.exception
+    job = kept(app, work.NAME)
+    assert job.done and job.failure is None, job.failure
+    assert app.query_params["audit"] == job.name
+    assert "3 prompts, " in markup(app) and "Recorded audit" not in markup(app)
+    assert {p.name for p in work.folder(job.name).glob("*.parquet")} >= {
+        "tokens.parquet",
+        "positions.parquet",
+    }
+    other = open_page(audit=job.name)  # someone whom the address was given
+    assert not other.exception and figures(other) == figures(app)
+
+
+def test_an_audit_goes_on_after_a_restart(mine):
+    prompts = [Prompt(i, text) for i, text in enumerate(("bob", "fog", "cab"))]
+    job = work.begin(prompts, replace(SETTING, max_new_tokens=8, self_checks=0))
+    for _ in range(500):
+        if job.audit.done == 1:
+            break
+        job.turn(pairs.load(None, None))
+    app = open_page(audit=job.name)
+    assert not app.exception
+    app.button(key=keys.DEBUG_GO_ON).click().run()
+    finish(app)
+    again = kept(app, work.NAME)
+    assert again.name == job.name and again.done
+    assert work.progress(job.name) == (3, 3)
+    assert "3 prompts, " in markup(app)
+
+
+def test_what_the_server_does_not_load_is_refused_before_anything_is_written(mine, monkeypatch):
+    held = settings.Settings(pinned=True)
+    monkeypatch.setattr("specviz.ui.state.guard.settings", lambda: held)
+    app = open_page()
+    app.text_input(key=keys.DEBUG_TARGET).set_value("someone/else").run()
+    assert app.button(key=keys.DEBUG_RUN).disabled
+    assert any("one pair of models only" in t.value for t in app.text)
+    assert not work.audits().exists()
+
+
+def test_a_group_of_the_prompts_file_is_no_markup(mine):
+    group = "![i](http://x.example/y.png)"
+    prompts = [Prompt(i, "bob" * 3, group=group if i < 2 else "other") for i in range(4)]
+    job = work.begin(prompts, replace(SETTING, max_new_tokens=24, self_checks=0))
+    while not job.done:
+        job.turn(pairs.load(None, None))
+    app = open_page(audit=job.name)
+    assert not app.exception
+    assert group not in markup(app)
+
+
+def test_sentences_of_ours_keep_their_signs():
+    assert overview._plain("about $3: ~4") == "about \\$3\\: \\~4"
