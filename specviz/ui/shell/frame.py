@@ -12,7 +12,7 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from specviz.models.errors import LoadError
-from specviz.ui.state import keys, trouble
+from specviz.ui.state import jobs, keys, trouble
 
 LOG = logging.getLogger("specviz")
 
@@ -67,7 +67,7 @@ button[kind="primary"]:disabled { color: light-dark(#5b6270, #a9b2bd) !important
 .st-key-figures [data-testid="stMetricValue"] { font-size: 1.25rem; }
 /* Streamlit's own Stop would cut a page off in the middle; a run has a Stop of its own. */
 [data-testid="stStatusWidget"] button { display: none; }
-.st-key-inspector-unseen { display: none; }
+.st-key-watch-jobs, .st-key-inspector-unseen { display: none; }
 /* Beside each other also on a projector of 1024 pixels; one under the other where there is less room. */
 @media (max-width: 900px) {
   .st-key-stage > * > .stHorizontalBlock { flex-wrap: wrap; }
@@ -103,6 +103,7 @@ def run(page: StreamlitPage) -> None:
     """Run a page; whatever goes wrong in it ends in a sentence that says what to do."""
     try:
         page.run()
+        jobs.drawn()
     except Exception as error:  # Streamlit's own signals are no Exceptions
         LOG.exception("a page could not be drawn")
         if trouble.is_out_of_memory(error):

@@ -268,10 +268,18 @@ def working() -> list[Job]:
 
 
 def look() -> None:
-    """First in every run of the script: whatever happens from now on is news to what is drawn."""
+    """First in every run of the script: whatever happens from now on is news to what is drawn.
+
+    What the page looked at when it was drawn last is looked at from here on, before anything else, so that a
+    run of the script that is cut short in the middle is followed by another.
+    """
     with _news:
         st.session_state[keys.SEEN] = next(_ticks)
     owner()
+    followed: list[Job] = st.session_state.setdefault(keys.FOLLOWED, [])
+    st.session_state[keys.FOLLOWS] = False
+    with st.container(key=keys.WATCH):  # always there, so that what follows keeps its place on the page
+        st.session_state[keys.WATCHING] = _watch(followed)
 
 
 def button(key: str, label: str, job: Job | None, *, disabled: bool = False, **options: Any) -> bool:
@@ -332,23 +340,37 @@ def where(job: Job) -> str:
 
 def follow(*jobs: Job | None) -> None:
     """Last on a page: draw it again when there is news of these jobs, as long as they go on."""
-    seen = st.session_state.get(keys.SEEN, 0)
-    known = [job for job in jobs if job is not None and (job.active or job.version > seen)]
-    if not known:
-        return
-    drawn = {id(job): where(job) for job in known}
+    followed: list[Job] = st.session_state[keys.FOLLOWED]
+    followed[:] = [job for job in jobs if job is not None]
+    st.session_state[keys.FOLLOWS] = True
+    if not st.session_state[keys.WATCHING]:
+        _watch(followed)
+
+
+def drawn() -> None:
+    """After a page was drawn to its end: one that follows nothing is not drawn again."""
+    if not st.session_state[keys.FOLLOWS]:
+        st.session_state[keys.FOLLOWED].clear()
+
+
+def _watch(followed: list[Job]) -> bool:
+    """Look for news of jobs, if any, every now and then, and draw the page again. True if it does so."""
+    seen = st.session_state[keys.SEEN]
+    if not any(job.active or job.version > seen for job in followed):
+        return False
+    said = {id(job): where(job) for job in followed}
     inline = [True]  # the first call is part of the page's own run
 
-    # The page is at rest meanwhile, so that every control answers at once, and a script that is cut short
-    # is followed by the next look.
-    @st.fragment(run_every=pace(known))
+    # The page is at rest meanwhile, so that every control answers at once.
+    @st.fragment(run_every=pace(followed))
     def watch() -> None:
         if inline:
             inline.clear()
-        elif any(job.version > seen or where(job) != drawn[id(job)] for job in known):
+        elif any(job.version > seen or where(job) != said.get(id(job), "") for job in followed):
             st.rerun()
 
     watch()
+    return True
 
 
 def pace(known: Sequence[Job]) -> float:
