@@ -62,6 +62,18 @@ def test_recorded_audits_open_with_their_own_figures(name):
         assert f"#### {section}" in said
 
 
+def test_longer_rounds_are_not_taken_for_faster_ones():
+    said = markup(open_page(audit="model"))
+    report = recorded.load("model")
+    texts = report.texts
+    found = {o.title: texts.outcome(texts.plan([o])) for o in texts.options()}
+    speeds = {title: o.speed for title, o in found.items() if o.speed and o.label != "bound"}
+    best = max(speeds, key=speeds.get)
+    assert found[best].gain < 0 < found[best].speed - texts.outcome(texts.now).speed
+    assert f"**Fastest by prediction: {best[0].lower()}{best[1:]}**, {speeds[best]:.2f}×" in said
+    assert "No change here makes rounds longer by more than noise" in said
+
+
 def test_another_recorded_audit_is_chosen_and_stands_in_the_address():
     app = open_page()
     before = figures(app)

@@ -34,6 +34,8 @@ def panel(now: shown.Shown) -> None:
         setting = _setting(going)
         prompts = _prompts(going)
         _buttons(job, setting, prompts, now)
+    if job is not None:
+        _stands(job)
 
 
 def _buttons(
@@ -56,11 +58,14 @@ def _buttons(
         _go_on(job, now)
     if refused:
         st.text(refused)
-    if job is not None:
-        jobs.progress(job, "The audit broke off. What is measured stays.")
-        if job.active or not job.done:
-            left = f"{job.audit.done} of {job.audit.total} prompts"
-            st.caption(left if job.active else f"Stopped after {left}.")
+
+
+def _stands(job: work.Auditing) -> None:
+    """How far an audit is; in sight also where the panel is closed."""
+    jobs.progress(job, "The audit broke off. What is measured stays.")
+    if job.active or not job.done:
+        left = f"{job.audit.done} of {job.audit.total} prompts"
+        st.caption(left if job.active else f"Stopped after {left}.")
 
 
 def _go_on(job: work.Auditing | None, now: shown.Shown) -> None:

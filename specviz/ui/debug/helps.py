@@ -3,6 +3,7 @@
 import pandas as pd
 import streamlit as st
 
+from specviz.diagnosis.findings import WORTH
 from specviz.diagnosis.report import Report
 from specviz.diagnosis.whatif import Outcome
 from specviz.ui.debug import charts
@@ -27,6 +28,8 @@ def section(report: Report) -> None:
     found = [texts.outcome(texts.plan([option])) for option in options]
     best = max(range(len(found)), key=lambda i: found[i].mean if found[i].label == "exact" else 0.0)
     st.markdown(_sentence(options[best].title, found[best], now))
+    if fastest := _fastest([option.title for option in options], found, now):
+        st.markdown(fastest)
     frame = pd.DataFrame(
         {
             "Together": [False] * len(options),
@@ -35,7 +38,7 @@ def section(report: Report) -> None:
             "95 %": [f"{outcome.low:.2f} to {outcome.high:.2f}" for outcome in found],
             "Difference": [f"{outcome.gain:+.2f}{'' if outcome.sure else ' (noise)'}" for outcome in found],
             "Speed-up": ["–" if o.speed is None else f"{o.speed:.2f}×" for o in found],
-            "From": [f"{option.source}, {LABELS[o.label]}" for option, o in zip(options, found, strict=True)],
+            "From": [_origin(option.source, o) for option, o in zip(options, found, strict=True)],
         }
     )
     edited = st.data_editor(
@@ -80,9 +83,26 @@ def section(report: Report) -> None:
 
 def _sentence(title: str, outcome: Outcome, now: Outcome) -> str:
     if not outcome.sure or outcome.gain <= 0:
-        return "**No change here brings more than noise.**"
+        return "**No change here makes rounds longer by more than noise.**"
     return (
         f"**Most: {title[0].lower()}{title[1:]}**, {outcome.mean:.2f} tokens a round instead of "
         f"{now.mean:.2f} "
         f"({outcome.gain_low:+.2f} to {outcome.gain_high:+.2f})."
     )
+
+
+def _fastest(titles: list[str], found: list[Outcome], now: Outcome) -> str:
+    """The greatest predicted speed-up, "" if it is not worth a change: longer rounds need not be faster."""
+    pairs = zip(titles, found, strict=True)
+    known = [(o.speed, title) for title, o in pairs if o.speed and o.label != "bound"]
+    speed, title = max(known, default=(0.0, ""))
+    if now.speed is None or speed < (1 + WORTH) * now.speed:
+        return ""
+    return (
+        f"**Fastest by prediction: {title[0].lower()}{title[1:]}**, {speed:.2f}× instead of {now.speed:.2f}× "
+        ":gray-badge[estimated]"
+    )
+
+
+def _origin(source: str, outcome: Outcome) -> str:
+    return LABELS[outcome.label] if source == outcome.label else f"{source}, {LABELS[outcome.label]}"
