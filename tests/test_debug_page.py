@@ -12,7 +12,7 @@ from waiting import finish, kept
 from specviz import settings
 from specviz.diagnosis import recorded
 from specviz.diagnosis.prompts import Prompt
-from specviz.ui.debug import engines, overview, work
+from specviz.ui.debug import engines, overview, shown, work
 from specviz.ui.state import keys, pairs
 
 ROOT = Path(__file__).parent.parent
@@ -60,6 +60,21 @@ def test_recorded_audits_open_with_their_own_figures(name):
     assert f"### {report.headline}" in said and "Recorded audit of the built-in pair" in said
     for section in ("Causes", "Acceptance by position", "What would help", "Where", "Rejections"):
         assert f"#### {section}" in said
+
+
+@pytest.mark.slow
+def test_a_recorded_run_is_made_again_by_its_recipe_in_32_bits(built_in_pair):
+    report = recorded.load("model")
+    held = shown.Shown("model", "", report, recorded.FOLDER / "model", True)
+    row = report.frames["prompts"].set_index("prompt").loc[9]
+    recipe = shown._recipe(held, 9, int(row["seed"]))
+    run = recipe.start(built_in_pair)
+    while not run.finish:
+        run.step()
+    tokens = report.frames["tokens"]
+    assert (
+        list(run.trace().output_ids) == tokens[tokens["prompt"] == 9].sort_values("index")["token"].tolist()
+    )
 
 
 def test_longer_rounds_are_not_taken_for_faster_ones():

@@ -64,7 +64,7 @@ def load(name: str) -> Report:
 
 
 def record(recorded: Recorded, pair: Any, folder: Path = FOLDER) -> Path:
-    """Make one again: the tables with few digits, without the runs, which their recipes make again. Returns
+    """Make one again: the tables with few digits, without the runs, which are ten times as large. Returns
     its folder."""
     goal = folder / recorded.name
     with tempfile.TemporaryDirectory() as scratch:

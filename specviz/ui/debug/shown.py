@@ -113,13 +113,13 @@ def open_in_rounds(shown: Shown, prompt: int, place: tuple[int, int], key: str) 
     if recipe is not None:
         st.page_link(
             "pages/rounds.py",
-            label="Run it on Rounds",
+            label="Run this prompt on Rounds",
             icon=":material/open_in_new:",
-            query_params={**to_link(recipe), "sel": f"{place[0]}.{place[1]}"},
+            query_params=to_link(recipe),
         )
         st.caption(
-            "The recording came without its runs. The same recipe makes the same rounds again on this kind "
-            "of machine, in 32 bits."
+            "The recording came without its runs, and was made in 32 bits. The same settings run again "
+            "give the same rounds in 32 bits, and others where this machine computes in 16."
         )
 
 
