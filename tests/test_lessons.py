@@ -309,7 +309,7 @@ def test_lessons_import_neither_torch_nor_streamlit():
     import subprocess
     import sys
 
-    names = "library, facts, laws, cost, numeric, ordering, verdicts, schedule"
+    names = "library, facts, laws, numeric, ordering, verdicts, schedule"
     code = (
         f"import sys; from specviz.lessons import {names}; library.lessons(); library.cards();"
         "print(sorted({'torch', 'transformers', 'streamlit'} & set(sys.modules)))"
@@ -525,7 +525,7 @@ def test_expected_accepted_tokens_of_a_block():
                 found = blocks.block_rule(round)
                 assert 0 <= found.block <= round.k and 0 <= found.token <= round.k
                 assert all(r <= 1 for r in found.carried)
-    one = next(r for r in traces.load("capital").rounds if r.k == 1)
+    one = next(r for entry in traces.RECORDINGS for r in traces.load(entry.name).rounds if r.k == 1)
     assert blocks.block_rule(one).block == pytest.approx(blocks.block_rule(one).token)
 
 
