@@ -12,8 +12,9 @@ from waiting import finish, kept
 from specviz import settings
 from specviz.diagnosis import recorded
 from specviz.diagnosis.prompts import Prompt
+from specviz.models.errors import LoadError
 from specviz.ui.debug import engines, overview, shown, work
-from specviz.ui.state import keys, pairs
+from specviz.ui.state import jobs, keys, pairs
 
 ROOT = Path(__file__).parent.parent
 VLLM = (
@@ -21,6 +22,7 @@ VLLM = (
     "Drafted throughput: 2.00 tokens/s, Accepted: 100 tokens, Drafted: 200 tokens, "
     "Per-position acceptance rate: 0.700, 0.300, Avg Draft acceptance rate: 50.0%"
 )
+SHORT = replace(SETTING, max_new_tokens=8, self_checks=0)
 LLAMA = "slot print_timing: draft acceptance rate = 0.75000 (   75 accepted /   100 generated)"
 
 
@@ -159,7 +161,7 @@ def test_an_own_audit_runs_to_its_end_and_is_shown(mine):
 
 def test_an_audit_goes_on_after_a_restart(mine):
     prompts = [Prompt(i, text) for i, text in enumerate(("bob", "fog", "cab"))]
-    job = work.begin(prompts, replace(SETTING, max_new_tokens=8, self_checks=0))
+    job = work.begin(prompts, SHORT)
     for _ in range(500):
         if job.audit.done == 1:
             break
@@ -172,6 +174,37 @@ def test_an_audit_goes_on_after_a_restart(mine):
     assert again.name == job.name and again.done
     assert work.progress(job.name) == (3, 3)
     assert "3 prompts, " in markup(app)
+
+
+def test_what_was_measured_before_a_stop_is_all_shown(mine, monkeypatch):
+    monkeypatch.setattr(work, "PAUSE", 1e9)  # after its first writing it would write at the end only
+    app = open_page()
+    job = work.begin([Prompt(i, "bob") for i in range(4)], SHORT)
+    held = pairs.load(None, None)
+    job._wrote = 1e9
+    while job.audit.done < 2:
+        job.turn(held)
+    assert not (work.folder(job.name) / "tokens.parquet").exists()
+    jobs._kept[app.session_state["_owner"], work.NAME] = job
+    app.query_params["audit"] = job.name
+    app.run()
+    assert not app.exception
+    assert "2 prompts, " in markup(app) and "Stopped after 2 of 4 prompts." in markup(app)
+    assert app.button(key=keys.DEBUG_GO_ON).label == "Go on (2 of 4)"
+
+
+def test_a_pair_that_cannot_be_loaded_is_a_sentence(mine, monkeypatch):
+    def load(recipe, report):
+        raise LoadError("There is no **such** model")
+
+    monkeypatch.setattr(pairs, "load", load)
+    app = open_page()
+    app.button(key=keys.DEBUG_RUN).click().run()
+    finish(app)
+    assert not app.exception
+    assert any("There is no **such** model" in t.value for t in app.text)
+    assert "Nothing has been measured yet" in markup(app)
+    assert not app.text_input(key=keys.DEBUG_TARGET).disabled
 
 
 def test_what_the_server_does_not_load_is_refused_before_anything_is_written(mine, monkeypatch):

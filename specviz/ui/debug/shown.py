@@ -40,6 +40,9 @@ class Shown:
 
 def current() -> Shown:
     """What the address asks for; the first recorded audit if it asks for nothing that is here."""
+    job = work.current()
+    if job is not None and not job.active:
+        job.settle()
     found = by_name(st.query_params.get(AUDIT, FIRST)) or by_name(FIRST)
     assert found is not None
     return found

@@ -58,10 +58,19 @@ class Auditing(jobs.Job):
             self.audit.advance(self.bench)
         behind = self.audit.done > self.tables
         if behind and (self.audit.finished or monotonic() - self._wrote > PAUSE):
-            self.audit.close()
-            self.tables, self._wrote = self.audit.done, monotonic()
+            self._write()
         if self.done:
             self.bench = None
+
+    def _write(self) -> None:
+        self.audit.close()
+        self.tables, self._wrote = self.audit.done, monotonic()
+
+    def settle(self) -> None:
+        """Write what was measured since the tables were last written, if it was stopped in between."""
+        with self.lock:
+            if not self.active and self.audit.done > self.tables:
+                self._write()
 
 
 def recipe(setting: Setting) -> Recipe:
