@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from waiting import finish, kept
 
 from specviz import settings
-from specviz.diagnosis import recorded
+from specviz.diagnosis import recorded, where
 from specviz.diagnosis.prompts import Prompt
 from specviz.models.errors import LoadError
 from specviz.ui.debug import engines, overview, shown, work
@@ -217,15 +217,12 @@ def test_what_the_server_does_not_load_is_refused_before_anything_is_written(min
     assert not work.audits().exists()
 
 
-def test_a_group_of_the_prompts_file_is_no_markup(mine):
-    group = "![i](http://x.example/y.png)"
-    prompts = [Prompt(i, "bob" * 3, group=group if i < 2 else "other") for i in range(4)]
-    job = work.begin(prompts, replace(SETTING, max_new_tokens=24, self_checks=0))
-    while not job.done:
-        job.turn(pairs.load(None, None))
-    app = open_page(audit=job.name)
+def test_a_group_of_the_prompts_file_is_no_markup(monkeypatch):
+    said = f"By prompt group: worst at {HOSTILE[0]} ![i](http://x.example/y.png)."
+    monkeypatch.setattr(where, "sentence", lambda splits: said)
+    app = open_page()
     assert not app.exception
-    assert group not in markup(app)
+    assert said in [t.value for t in app.text] and said not in markup(app)
 
 
 def test_sentences_of_ours_keep_their_signs():
