@@ -44,9 +44,11 @@ else:
         evidence.card(entry)
         proof.card(where)
     with right:
-        gallery.card(where)
+        first = st.container()
         continuations.card(entry)
         caches.card(entry)
+    with first:  # stands above the checks of whole runs, and says what they have found
+        gallery.card(where)
     with top:
         summary.row(where)
     jobs.follow(
