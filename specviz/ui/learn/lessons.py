@@ -9,6 +9,7 @@ from specviz.decoding.trace import Trace
 from specviz.lessons import library, pictures, worked
 from specviz.lessons.library import Choice, Lesson, Reference, Source
 from specviz.ui.components import memory
+from specviz.ui.components.picture import picture
 from specviz.ui.learn.widgets_runs import WIDGETS, WITHOUT_RUN
 from specviz.ui.shell.markup import code
 from specviz.ui.shell.teaching import answers_hidden
@@ -34,6 +35,15 @@ WIDE = (
     "what-each-sees",
     "measured-passes",
 )  # tables need the room
+
+
+# Text and widget below each other where there is no room for both.
+NARROW = """
+@media (max-width: 1100px) {
+  .st-key-lesson-body > * > .stHorizontalBlock { flex-wrap: wrap; }
+  .st-key-lesson-body > * > .stHorizontalBlock > .stColumn { min-width: 100%; }
+}
+"""
 
 
 def choose_run() -> Trace:
@@ -94,6 +104,7 @@ def choose_level() -> str:
     level = st.segmented_control(
         "Reading level",
         list(LEVELS),
+        default="learner" if asked else None,
         required=True,
         format_func=LEVELS.__getitem__,
         key=keys.LESSON_LEVEL,
@@ -161,6 +172,7 @@ def aims(lesson: Lesson) -> None:
 def body(lesson: Lesson, level: str) -> None:
     """Text, pictures, widget, takeaway and sources."""
     large = bool(st.session_state.get(keys.PROJECTOR))
+    st.html(f"<style>{NARROW}</style>")
     with st.container(key=keys.LESSON_BODY):
         if lesson.key in WIDE or large:
             text = side = st.container()
@@ -186,7 +198,7 @@ def body(lesson: Lesson, level: str) -> None:
 
 def pictures_of(lesson: Lesson) -> None:
     for name in lesson.pictures:
-        st.html(pictures.picture(name).svg)
+        picture(pictures.picture(name), keys.of(keys.LESSON_PICTURE, name))
 
 
 def program(lesson: Lesson) -> None:

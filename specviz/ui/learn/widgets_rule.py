@@ -44,7 +44,7 @@ def pick_place(trace: Trace, key: str, *, rejected: bool = False) -> Inspection:
     def name(place: tuple[int, int]) -> str:
         row = trace.rounds[place[0] - 1].positions[place[1] - 1]
         token = "" if row.token is None else show(row.token)
-        return f"Round {place[0]}, position {place[1]}: {token} {row.state}"
+        return f"Round {place[0]}, position {place[1]}: “{token}”, {row.state}"
 
     first = places.index(worked.contested(trace)) if not rejected else 0
     return inspect_position(trace, *st.selectbox("Position", places, first, format_func=name, key=key))

@@ -1,0 +1,7 @@
+// Draws an SVG that our own Python made. Streamlit's st.html removes SVG, and an <img> would not take the
+// page's colour.
+
+export default function ({ data, parentElement }) {
+  const made = new DOMParser().parseFromString(data.svg, "image/svg+xml").documentElement;
+  parentElement.replaceChildren(document.importNode(made, true));
+}
