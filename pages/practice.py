@@ -1,9 +1,9 @@
-"""Practice: put a round in order, predict verdicts, answer interview questions, check yourself."""
+"""Practice: put a round in order, predict verdicts, check yourself, interview cards, an interview."""
 
 import streamlit as st
 
 from specviz.ui.components import memory
-from specviz.ui.practice import games, sections
+from specviz.ui.practice import cards, check, interview, ordering, sections, verdicts
 from specviz.ui.shell import frame, teaching
 
 frame.require_entrypoint()
@@ -21,11 +21,13 @@ with st.container(horizontal=True, vertical_alignment="center", horizontal_align
 
 match section:
     case "order":
-        sections.order_section()
+        ordering.order_section()
     case "verdict":
-        games.verdict_section()
+        verdicts.verdict_section()
     case "cards":
-        games.cards_section()
+        cards.cards_section()
+    case "interview":
+        interview.interview_section()
     case _:
-        sections.check_section()
+        check.check_section()
 memory.mount()

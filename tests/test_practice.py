@@ -13,10 +13,20 @@ from streamlit.testing.v1 import AppTest
 
 from specviz import traces
 from specviz.decoding.randomness import accepts
-from specviz.lessons import anki, library, numeric, ordering, schedule, verdicts
+from specviz.lessons import (
+    anki,
+    interview,
+    library,
+    numeric,
+    ordering,
+    progress,
+    schedule,
+    verdicts,
+)
 from specviz.ui.components import ordering as component
 from specviz.ui.components.ordering import Order
-from specviz.ui.practice import sections as ui
+from specviz.ui.practice import check as ui
+from specviz.ui.practice import verdicts as game
 from specviz.ui.shell import teaching
 
 
@@ -271,9 +281,9 @@ def test_the_game_is_played_and_scored(level):
         at.segmented_control(key="verdict-level").set_value(level).run()
     task = verdicts.tasks(traces.load("capital"), level, 5)[0]
     if level == 1:
-        at.radio(key="verdict-1-0").set_value(task.kind).run()
+        at.radio(key="verdict-1-0").set_value(task.kind)
     else:
-        at.slider(key=f"forecast-{level}-0").set_value(round(100 * task.probability)).run()
+        at.slider(key=f"forecast-{level}-0").set_value(round(100 * task.probability))
     at.button(key="verdict-commit").click().run()
     assert not at.exception
     metrics = {m.label: m.value for m in at.metric}
@@ -290,7 +300,8 @@ def test_what_happened_is_covered_until_the_answer():
         at = practice(practice="verdict", exercise="5")
         if level > 1:
             at.segmented_control(key="verdict-level").set_value(level).run()
-        shown = " ".join(str(e.value) for e in (*at.markdown, *at.metric, *at.caption))
+        told = (*at.markdown, *at.metric, *at.caption)
+        shown = " ".join(str(e.value) for e in told if e.value not in game.HELP.values())
         assert "rejected" not in shown and "accepted" not in shown and "corrected" not in shown
 
 
@@ -314,6 +325,174 @@ def test_a_forgotten_card_stays_due():
     assert f"{len(library.cards())} of" in at.caption[0].value
 
 
+def test_again_does_not_bring_the_same_card_at_once():
+    at = practice(practice="cards")
+    asked = []
+    for _ in range(5):
+        asked.append(at.subheader[0].value)
+        at.button(key="card-show").click().run()
+        at.button(key="card-again").click().run()
+    assert not at.exception and len(set(asked[:4])) == 4
+
+
+def test_a_crammed_card_comes_back_until_it_is_known():
+    at = practice(practice="cards", cards="cram")
+    first = at.subheader[0].value
+    for button in ("card-again", *["card-known"] * schedule.AGAIN_AFTER):
+        at.button(key="card-show").click().run()
+        at.button(key=button).click().run()
+        if button == "card-again":
+            assert at.subheader[0].value != first
+    assert not at.exception and at.subheader[0].value == first
+    assert "learning-memory" not in at.session_state, "the schedule stays as it is"
+
+
+def test_cramming_ends_when_every_card_is_known():
+    state, asked = schedule.Cram(("a", "b", "c")), []
+    for known in (False, True, True, True, True):
+        asked.append(state.queue[0])
+        state = schedule.crammed(state, state.queue[0], known)
+    assert asked == ["a", "b", "c", "a", "a"] and not state.queue and not state.missed
+
+
+def test_check_answers_at_the_first_click_and_asks_for_an_answer_first():
+    at = practice(practice="check", topic="accept", exercise="2")
+    name, question = next(q for q in ui.pool("accept", 2) if isinstance(q[1], numeric.Problem))
+    at.button(key=f"check-{name}-2").click().run()
+    assert any("Answer first" in c.value for c in at.caption) and not at.warning
+    at.number_input(key=f"answer-{name}-2").set_value(question.answer)
+    at.button(key=f"check-{name}-2").click().run()
+    assert not at.exception and len(at.success) == 1
+    assert not any("Answer first" in c.value for c in at.caption)
+    assert at.session_state["learning-memory"]["checks"] == {question.topic: [1, 0]}
+
+
+def test_every_block_of_the_plan_leads_somewhere_and_does_what_it_says():
+    lessons = {lesson.key for lesson in library.lessons()}
+    blocks = interview.plan()
+    assert {block.day for block in blocks} == {1, 2}
+    for block in blocks:
+        topic = block.parameters.get("topic")
+        assert topic in (None, "all") or topic in lessons
+        at = AppTest.from_file(ROOT / "app.py", default_timeout=30)
+        at.query_params.update(block.parameters)
+        at.run()
+        if block.page != "rounds":
+            at.switch_page(f"pages/{block.page}.py").run()
+        assert not at.exception
+        if block.parameters.get("practice") == "order":
+            assert at.segmented_control(key="order-mistakes").value == 3
+        if "cards" in block.parameters:
+            assert at.segmented_control(key="card-mode").value == "cram"
+        if block.page == "learn":
+            assert at.session_state["level"] == "engineer"
+        if "interview" in block.parameters:
+            part = at.segmented_control(key="interview-part")
+            assert part.value == block.parameters["interview"]
+
+
+def test_what_is_ticked_in_the_plan_is_remembered():
+    at = practice(practice="interview")
+    assert not at.exception and len(at.checkbox) == len(interview.plan())
+    at.checkbox(key="plan-tick-2").check().run()
+    assert at.session_state["learning-memory"]["plan"] == [2]
+    at.segmented_control(key="interview-part").set_value("weak").run()
+    at.segmented_control(key="interview-part").set_value("plan").run()
+    assert at.checkbox(key="plan-tick-2").value
+
+
+@pytest.mark.parametrize("count", [3, 5, 8])
+def test_an_interview_begins_with_easy_questions_and_repeats_no_topic(count):
+    for seed in range(20):
+        chosen = interview.questions(count, seed)
+        assert chosen == interview.questions(count, seed) and len(chosen) == count
+        assert [c.level for c in chosen] == sorted(c.level for c in chosen)
+        assert len({c.topic for c in chosen}) == count
+    weak = library.cards()[0].topic
+    assert any(c.topic == weak for c in interview.questions(count, 0, [weak]))
+
+
+def test_a_mock_interview_is_asked_compared_graded_and_summed_up():
+    at = practice(practice="interview", interview="mock", exercise="1")
+    at.segmented_control(key="mock-length").set_value(3).run()
+    at.button(key="mock-begin").click().run()
+    asked = interview.questions(3, 1)
+    for i, (card, grade) in enumerate(zip(asked, (0, 2, 3), strict=True)):
+        assert not at.exception and at.subheader[0].value == card.question
+        assert card.solid not in " ".join(m.value for m in at.markdown), "covered until it is answered"
+        at.button(key="mock-answered").click().run()
+        assert card.solid in " ".join(m.value for m in at.markdown)
+        assert len(at.checkbox) == len(card.bullets) and not any(c.value for c in at.checkbox)
+        follow = card.follow_ups[i % len(card.follow_ups)]
+        at.button(key="mock-show").click().run()
+        assert follow.answer in [m.value for m in at.markdown]
+        at.checkbox(key=f"mock-said-{i}-0").check().run()
+        at.button(key=f"mock-grade-{grade}").click().run()
+    assert not at.exception
+    metrics = {m.label: m.value for m in at.metric}
+    assert metrics["Mean grade, 0 to 3"] == "1.7" and metrics["Solid or better"] == "2 of 3"
+    kept = at.session_state["learning-memory"]["mock"]
+    assert {key: value[0] for key, value in kept.items()} == {
+        card.key: grade for card, grade in zip(asked, (0, 2, 3), strict=True)
+    }
+    at.segmented_control(key="interview-part").set_value("weak").run()
+    assert not at.exception
+    shown = " ".join(m.value for m in at.markdown)
+    assert asked[0].question in shown and asked[2].question not in shown
+    at.segmented_control(key="interview-part").set_value("mock").run()
+    at.button(key="mock-again").click().run()
+    at.button(key="mock-begin").click().run()
+    assert not at.exception and not any(c.value for c in at.checkbox)
+
+
+def test_a_checklist_suggests_a_grade():
+    bullets = ["a", "b", "c", "d"]
+    assert [interview.held(bullets, range(n)) for n in range(5)] == [0, 1, 1, 2, 3]
+    assert interview.held([], []) == 0
+
+
+def test_weak_spots_begin_with_the_topic_missed_most():
+    one, other = library.lessons()[0].key, library.lessons()[1].key
+    data = {"checks": {one: [1, 1], other: [0, 4]}, "mock": "junk", "card-boxes": [1]}
+    assert [(w.topic, w.missed, w.asked) for w in progress.weak_spots(data)] == [(other, 4, 4), (one, 1, 2)]
+    assert progress.weak_spots({}) == []
+
+
+def test_progress_survives_its_file_and_nothing_else_gets_in():
+    lesson, card = library.lessons()[0].key, library.cards()[0].key
+    data = {
+        "done": [lesson],
+        "level": "engineer",
+        "card-boxes": {card: [2, 700_000]},
+        "best-streaks": {"1": 4},
+        "checks": {lesson: [3, 1]},
+        "mock": {card: [2, 700_000]},
+        "plan": [0, 3],
+    }
+    assert progress.imported(progress.exported(data).encode()) == data
+    junk = {**dict.fromkeys(data, "<script>"), "other": 1}
+    assert progress.imported(progress.exported(junk).encode()) == {}
+
+
+@pytest.mark.parametrize(
+    "content, what",
+    [(b"{", "not JSON"), (b"[" * 60_000, "not JSON"), (b"[1]", "not a file"), (b"\xff", "not JSON"),
+     (b" " * 70_000, "too large"), (b'{"format": "specviz-progress", "version": 9}', "version")],
+)  # fmt: skip
+def test_a_file_that_is_no_progress_is_refused(content, what):
+    with pytest.raises(ValueError, match=what):
+        progress.imported(content)
+
+
+def test_progress_is_read_from_a_file_on_the_page():
+    at = practice(practice="interview", interview="file")
+    assert not at.exception
+    saved = progress.exported({"plan": [1], "done": [library.lessons()[0].key]}).encode()
+    at.file_uploader(key="progress-load").set_value(("progress.json", saved, "application/json")).run()
+    assert not at.exception and "1 lesson done, 0 cards" in at.success[0].value
+    assert at.session_state["learning-memory"]["plan"] == [1]
+
+
 @pytest.mark.parametrize("topic", ["all", *(lesson.key for lesson in library.lessons())])
 def test_every_topic_can_be_checked(topic):
     at = practice(practice="check", topic=topic, exercise="2")
@@ -326,8 +505,6 @@ def test_every_topic_can_be_checked(topic):
             at.number_input(key=key).set_value(question.answer)
         else:
             at.radio(key=key).set_value(question.answer)
-    at.run()
-    for name, _ in questions:
         at.button(key=f"check-{name}-2").click().run()
     assert not at.exception
     assert len(at.success) == len(questions) and not at.warning
@@ -336,16 +513,17 @@ def test_every_topic_can_be_checked(topic):
 def test_a_wrong_answer_shows_the_solution():
     at = practice(practice="check", topic="accept", exercise="2")
     name, question = next(q for q in ui.pool("accept", 2) if isinstance(q[1], numeric.Problem))
-    at.number_input(key=f"answer-{name}-2").set_value(question.answer + 1).run()
+    at.number_input(key=f"answer-{name}-2").set_value(question.answer + 1)
     at.button(key=f"check-{name}-2").click().run()
     assert question.solution[0] in at.warning[0].value
 
 
-@pytest.mark.parametrize("section", ["order", "verdict", "cards", "check"])
+@pytest.mark.parametrize("section", ["order", "verdict", "cards", "check", "mock"])
 def test_covered_answers_cannot_be_asked_for(section):
-    at = practice(practice=section, answers="hidden")
+    asked = {"practice": "interview", "interview": "mock"} if section == "mock" else {"practice": section}
+    at = practice(**asked, answers="hidden")
     assert not at.exception
-    asking = ("order-check", "order-solve", "verdict-commit", "card-show")
+    asking = ("order-check", "order-solve", "verdict-commit", "card-show", "mock-begin")
     assert not [b.key for b in at.button if b.key in asking or str(b.key).startswith("check-")]
 
 

@@ -25,6 +25,7 @@ class Step:
         level: learn: "learner" or "engineer".
         mistakes: practice, order: how many mistakes are mixed in.
         game: practice, verdict: the level of the game.
+        cards: practice, cards: "due today", "cram" or "all".
         hides: rounds: True keeps every verdict covered until it is revealed.
     """
 
@@ -38,6 +39,7 @@ class Step:
     level: str = ""
     mistakes: int | None = None
     game: int | None = None
+    cards: str = ""
     hides: bool = False
 
     def parameters(self, trace: Trace | None) -> dict[str, str]:

@@ -143,8 +143,17 @@ def contested(trace: Trace) -> tuple[int, int]:
 
 
 def telling_round(trace: Trace) -> Round:
-    """The first round with accepted, rejected and discarded tokens; the first one if there is none."""
-    return next((r for r in trace.rounds if 0 < r.accepted < r.k - 1), trace.rounds[0])
+    """A round with accepted, rejected and discarded tokens, the first one of the trace if there is none.
+
+    Of several, that whose rejected token was most of all a matter of the coin: p/q nearest to a half.
+    """
+
+    def one_sided(round: Round) -> float:
+        row = round.positions[round.accepted]
+        return abs((row.p or 0.0) / (row.q or 1.0) - 0.5)
+
+    mixed = [r for r in trace.rounds if 0 < r.accepted < r.k - 1]
+    return min(mixed, key=one_sided, default=trace.rounds[0])
 
 
 def bonus_round(trace: Trace) -> Round | None:

@@ -25,7 +25,12 @@ def start_menu() -> None:
 
 
 # What a step of a tour sets on its page: the widget's key for each field of a step.
-SETS = {"level": keys.LESSON_LEVEL, "mistakes": keys.ORDER_MISTAKES, "game": keys.VERDICT_LEVEL}
+SETS = {
+    "level": keys.LESSON_LEVEL,
+    "mistakes": keys.ORDER_MISTAKES,
+    "game": keys.VERDICT_LEVEL,
+    "cards": keys.CARD_MODE,
+}
 
 
 def doors() -> None:

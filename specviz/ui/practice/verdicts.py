@@ -1,11 +1,8 @@
-"""Practice: predict verdicts of real rounds, and interview cards with spaced repetition."""
-
-from datetime import date
+"""Practice: predict the verdicts of real rounds."""
 
 import streamlit as st
 
-from specviz.lessons import anki, library, schedule, verdicts
-from specviz.lessons.library import Card
+from specviz.lessons import verdicts
 from specviz.lessons.verdicts import Task
 from specviz.reading import explain
 from specviz.reading.prose import number as figure
@@ -18,25 +15,20 @@ from specviz.ui.shell.markup import code, markdown
 from specviz.ui.shell.teaching import answers_hidden, chart, number
 from specviz.ui.state import keys
 
-LEVELS = {1: "1 with the coin", 2: "2 without the coin", 3: "3 what is emitted"}
+LEVELS = {1: "1 with the coin", 2: "2 without the coin", 3: "3 another token"}
 HELP = {
-    1: "p, q and the coin are shown. Which verdict, and was it certain?",
-    2: "The coin is covered. State the probability that the token is kept; an honest forecast scores best.",
-    3: "State the probability that this place ends with *another* token, that of the largest residual.",
+    1: "You see p, q and the coin u. What is the verdict, and would it be the same for every coin?",
+    2: "The coin is covered. How likely is it that the token is kept? On average you score best by saying "
+    "what you believe.",
+    3: "How likely is it that this place ends with a certain *other* token, the one with the largest share "
+    "of the residual? It has to be rejected first, and then corrected to that token.",
 }
-BEST, BOXES = "best-streaks", "card-boxes"
+BEST = "best-streaks"
 
 
 def verdict_section() -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        level = st.segmented_control(
-            "Level",
-            list(LEVELS),
-            default=1,
-            required=True,
-            format_func=LEVELS.__getitem__,
-            key=keys.VERDICT_LEVEL,
-        )
+        level = _level()
         trace = choose_run()
     game = f"{trace.created}-{trace.seed}-{level}-{number(SEED)}"
     made = verdicts.tasks(trace, level, number(SEED))
@@ -64,6 +56,22 @@ def verdict_section() -> None:
                 on_click=lambda: _advance(state),
                 icon=":material/arrow_forward:",
             )
+
+
+def _level() -> int:
+    """The level that the address asks for, or that the reader chooses."""
+    if keys.VERDICT_LEVEL not in st.session_state or st.query_params.get("game"):
+        asked = number("game", 1)
+        st.session_state[keys.VERDICT_LEVEL] = asked if asked in LEVELS else 1
+        st.query_params.pop("game", None)
+    level = st.segmented_control(
+        "Level",
+        list(LEVELS),
+        required=True,
+        format_func=LEVELS.__getitem__,
+        key=keys.VERDICT_LEVEL,
+    )
+    return level or 1
 
 
 def _advance(state: dict) -> None:
@@ -120,22 +128,26 @@ def _question(task: Task, show) -> None:
 
 def _ask(task: Task, state: dict, level: int) -> None:
     turn = f"{level}-{state['turn']}"
-    if level == 1:
-        answer: str | float | None = st.radio(
-            "Verdict", verdicts.KINDS, index=None, key=keys.of(keys.VERDICT, turn)
-        )
-    else:
-        answer = st.slider("Probability in %", 0, 100, 50, key=keys.of(keys.FORECAST, turn)) / 100
-    if answers_hidden():
-        st.caption("The answers are covered in this link.")
-        return
-    st.button(
-        "Commit",
-        key=keys.VERDICT_COMMIT,
-        type="primary",
-        disabled=answer is None,
-        on_click=lambda: _score(task, answer, state),
-    )
+    widget = keys.of(keys.VERDICT if level == 1 else keys.FORECAST, turn)
+
+    def answered() -> None:
+        given = st.session_state.get(widget)
+        state["empty"] = given is None
+        if given is not None and not answers_hidden():
+            _score(task, given if level == 1 else given / 100, state)
+
+    with st.form(keys.of(keys.VERDICT_FORM, turn), border=False):
+        if level == 1:
+            st.radio("Verdict", verdicts.KINDS, index=None, key=widget)
+        else:
+            st.slider("Probability in %", 0, 100, 50, key=widget)
+        if answers_hidden():
+            st.caption("The answers are covered in this link.")
+            st.form_submit_button("Keep my answer", key=keys.of(keys.KEEP, turn))
+        else:
+            st.form_submit_button("Answer", key=keys.VERDICT_COMMIT, type="primary", on_click=answered)
+    if state.get("empty"):
+        st.caption(":material/info: Choose an answer first.")
 
 
 def _score(task: Task, answer, state: dict) -> None:
@@ -179,102 +191,3 @@ def _reveal(task: Task, answer, show) -> None:
                 f"corrected to it with {figure(other.residual, 3)}, its share of the residual."
             )
     st.markdown(markdown(explain.verdict(task.inspection), show))
-
-
-def boxes() -> dict[str, tuple[int, int]]:
-    """The boxes of the cards, as this browser remembers them."""
-    return schedule.boxes_from(memory.recall(BOXES), {card.key for card in library.cards()})
-
-
-def cards_section() -> None:
-    today = date.today().toordinal()
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        levels = st.pills(
-            "Level",
-            [1, 2, 3],
-            default=[1, 2, 3],
-            selection_mode="multi",
-            format_func={1: "asked first", 2: "solid", 3: "specialist"}.__getitem__,
-            key=keys.CARD_LEVELS,
-        )
-        mode = st.segmented_control(
-            "Cards", ["due today", "all"], default="due today", required=True, key=keys.CARD_MODE
-        )
-        st.download_button(
-            "Anki deck",
-            lambda: anki.package(library.cards()),
-            "speculative-decoding.apkg",
-            icon=":material/download:",
-            key=keys.ANKI,
-            on_click="ignore",
-        )
-    chosen = [card for card in library.cards() if card.level in levels]
-    queue = schedule.due(chosen, boxes(), today) if mode == "due today" else chosen
-    st.caption(
-        f"{len(queue)} of {len(chosen)} cards. When a card is due again is remembered on this browser only."
-    )
-    if not queue:
-        st.success("Nothing is due. Come back tomorrow, or look at all cards.", icon=":material/check:")
-        return
-    card = queue[0]
-    if mode == "all":
-        names = {c.key: c.question for c in chosen}
-        key = st.selectbox("Card", list(names), format_func=names.__getitem__, key=keys.CARD_CHOICE)
-        card = next(c for c in chosen if c.key == key)
-    _card(card, today, mode == "due today")
-
-
-def _card(card: Card, today: int, asks: bool) -> None:
-    with st.container(border=True):
-        st.caption(f"{library.lesson(card.topic).title} · level {card.level}")
-        st.subheader(card.question, anchor=False)
-        shown = keys.of(keys.CARD_SHOWN, card.key, today)
-        if asks and not st.session_state.get(shown):
-            st.markdown("Answer aloud, then compare.")
-            if not answers_hidden():
-                st.button(
-                    "Show the answer",
-                    key=keys.CARD_SHOW,
-                    type="primary",
-                    on_click=lambda: st.session_state.update({shown: True}),
-                )
-            return
-        if answers_hidden():
-            return
-        answer(card)
-        if asks:
-            _judge(card, today, shown)
-
-
-def answer(card: Card) -> None:
-    """All there is to say about a card."""
-    left, right = st.columns([1.4, 1], gap="large")
-    with left:
-        for name, text in (("Short", card.short), ("Solid", card.solid), ("Expert", card.expert)):
-            st.markdown(f":blue-badge[{name}] {text}")
-        st.markdown(f":violet-badge[The interviewer listens for] {card.listens_for}")
-    with right:
-        st.markdown("**In a minute**\n" + "\n".join(f"- {line}" for line in card.bullets))
-        st.markdown("**Follow-ups**\n" + "\n".join(f"- *{f.question}* {f.answer}" for f in card.follow_ups))
-    for flag in card.red_flags:
-        st.markdown(f":orange-badge[:material/flag: Red flag] “{flag.claim}.” {flag.why}")
-
-
-def _judge(card: Card, today: int, shown: str) -> None:
-    box = boxes().get(card.key, (0, today))[0]
-
-    def judged(known: bool) -> None:
-        memory.remember(BOXES, {**boxes(), card.key: schedule.answered(box, known, today)})
-        st.session_state.pop(shown, None)
-
-    rest = schedule.answered(box, True, today)[1] - today
-    with st.container(horizontal=True):
-        st.button("Again", key=keys.CARD_AGAIN, on_click=judged, args=(False,), icon=":material/replay:")
-        st.button(
-            f"Knew it (back in {rest} day{'' if rest == 1 else 's'})",
-            key=keys.CARD_KNOWN,
-            type="primary",
-            on_click=judged,
-            args=(True,),
-            icon=":material/check:",
-        )
