@@ -34,12 +34,12 @@ def test_a_cold_link_shows_the_position_and_the_fault_it_names(serve, open_page)
 
 def test_the_run_and_the_position_come_along_from_the_rounds_page_and_back(app, open_page):
     page = open_page(f"{app}/?run=story&sel=2.1")
-    page.get_by_text("Recorded runs").first.wait_for(timeout=PATIENCE)
+    page.get_by_text("Speculative decoding, round by round").first.wait_for(timeout=PATIENCE)
     page.get_by_test_id("stTopNavLink").filter(has_text="Exactness").click()
     page.get_by_text("1 arithmetic").wait_for(timeout=PATIENCE)
     assert "run=story" in page.url and "sel=2.1" in page.url
     page.get_by_test_id("stTopNavLink").filter(has_text="Rounds").first.click()
-    page.get_by_text("Recorded runs").first.wait_for(timeout=PATIENCE)
+    page.get_by_text("Speculative decoding, round by round").first.wait_for(timeout=PATIENCE)
     page.wait_for_url(re.compile("run=story"), timeout=PATIENCE)
     page.get_by_text("Round 2 · position 1").first.wait_for(timeout=PATIENCE)
 

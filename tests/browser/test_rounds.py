@@ -22,7 +22,7 @@ def test_a_cold_deep_link_goes_through_the_frame(serve, open_page):
     """The first request of a fresh server is a page's own address, with a recipe and a selection."""
     url = serve(ROOT / "app.py")
     page = open_page(f"{url}/rounds?run=copying&sel=1.2")
-    page.get_by_text("Recorded runs").wait_for(timeout=60_000)
+    page.get_by_text("Speculative decoding, round by round").wait_for(timeout=60_000)
     assert page.title() == "SpecViz"
     assert "run=copying" in page.url and "sel=1.2" in page.url
     page.get_by_text("Round 1 · position 2").first.wait_for()

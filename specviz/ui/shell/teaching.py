@@ -42,8 +42,9 @@ def number(name: str, default: int = 0) -> int:
 def projector() -> None:
     """A switch that makes everything large and high in contrast; on every page, and part of the address."""
     state = st.session_state
-    if state.get(keys.LARGE) and keys.PROJECTOR not in st.query_params:
-        state[keys.PROJECTOR] = True  # the navigation has emptied the address
+    page = f"/{state.get(keys.PAGE, '')}"
+    if state.get(keys.LARGE, page) not in ("", page) and keys.PROJECTOR not in st.query_params:
+        state[keys.PROJECTOR] = True  # it was on where one comes from, and the navigation emptied the address
     with st.container(key=keys.TOOLS):
         on = st.toggle(
             "Projector",
@@ -51,7 +52,7 @@ def projector() -> None:
             bind="query-params",
             help="Large, high in contrast, and only what a class looks at.",
         )
-    state[keys.LARGE] = on
+    state[keys.LARGE] = page if on else ""
     if on:
         ink = "#fff" if st.context.theme.type == "dark" else "#000"
         st.html(f"<style>{PROJECTOR.replace('INK', ink)}</style>")
