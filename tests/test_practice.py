@@ -394,6 +394,9 @@ def test_every_block_of_the_plan_leads_somewhere_and_does_what_it_says():
 def test_what_is_ticked_in_the_plan_is_remembered():
     at = practice(practice="interview")
     assert not at.exception and len(at.checkbox) == len(interview.plan())
+    assert {b.what for b in interview.plan()} <= {
+        m.value for m in at.markdown
+    }  # not in a label, which is cut off
     at.checkbox(key="plan-tick-2").check().run()
     assert at.session_state["learning-memory"]["plan"] == [2]
     at.segmented_control(key="interview-part").set_value("weak").run()

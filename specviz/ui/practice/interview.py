@@ -76,14 +76,15 @@ def plan() -> None:
         st.subheader(f"Day {day}", anchor=False)
         st.caption(f"{_hours(minutes)} in all, {_hours(left)} left. Take a break every hour.")
         for i, block in of_day:
-            with st.container(border=True, horizontal=True, vertical_alignment="center"):
+            with st.container(border=True):
                 st.session_state[keys.of(keys.PLAN_TICK, i)] = i in ticked  # the browser's comes late
                 st.checkbox(
-                    f"**{block.title}**, {block.minutes} minutes. {block.what}",
+                    f"**{block.title}**, {block.minutes} minutes",
                     key=keys.of(keys.PLAN_TICK, i),
                     on_change=tick,
                     args=(i,),
                 )
+                st.markdown(block.what)  # a checkbox cuts its label off where it has no room
                 st.page_link(
                     PAGES[block.page],
                     label="Go there",
