@@ -2,10 +2,12 @@
 
 import json
 
+import numpy as np
+import pandas as pd
 import pytest
 from bad_drafts import BAD, audited, near, pair
 
-from specviz.diagnosis import summary
+from specviz.diagnosis import findings, summary
 from specviz.diagnosis.setting import Setting
 
 
@@ -58,3 +60,22 @@ def test_sums_agree_with_each_other(reports):
             rounds["k"] - rounds["accepted"]
         ).sum()
         assert sum(share.lost for share in report.causes) == prompts["lost"].sum()
+
+
+@pytest.mark.parametrize("draft, broken", [(-5.7, False), (-9.4, True)])
+def test_a_weak_draft_on_a_few_short_texts_is_not_called_broken(draft, broken):
+    """Of 49,152 ids a few texts use a hundred: whoever knows which ones guesses better than a fair draft."""
+    rng = np.random.default_rng(0)
+    count = 6 * 28
+    tokens = pd.DataFrame(
+        {
+            "prompt": np.repeat(range(6), 28),
+            "token": rng.integers(0, 100, count),
+            "lacking": False,
+            "logprob": rng.normal(-3.0, 1.0, count),
+            "q_logprob": draft,
+            "q|draft|t1|0": np.exp(rng.normal(draft, 1.0, count)),
+        }
+    )
+    found = findings._broken({"tokens": tokens}, Setting(), 49152)
+    assert [finding.key for finding in found] == (["broken-weights"] if broken else [])

@@ -21,6 +21,7 @@ WORTH = 0.04  # of the present mean length: a change that brings less is not nam
 SELF, SURELY = 0.95, 0.01
 ENOUGH = 5  # prompts, before the run is compared with what the draft knows
 BETTER = 0.05  # relative gap between what a fresh draft would give and what the run gave
+KNOWS = 1 / 3  # of the way from guessing evenly to the target: less is no model of the text
 TINY = 1e-12  # a smaller q counts as this much
 
 
@@ -43,15 +44,20 @@ class Finding:
     gain: float | None = None
 
 
-def findings(frames: dict[str, Any], setting: Setting, checks: dict[str, Any], texts: Texts) -> list[Finding]:
-    """All findings, faults first, then by what they would bring; never empty once a prompt is measured."""
+def findings(
+    frames: dict[str, Any], setting: Setting, checks: dict[str, Any], texts: Texts, vocabulary: int
+) -> list[Finding]:
+    """All findings, faults first, then by what they would bring; never empty once a prompt is measured.
+
+    `vocabulary` is the number of ids of the target's tokenizer.
+    """
     if not texts.texts:
         return []
     faults = [*_caches(checks), *_not_exact(checks), *_own_draft(checks), *_stale(frames, setting, texts)]
     worth = [f for f in _settings(frames, setting, texts) if f.gain is not None]
     worth.sort(key=lambda f: -(f.gain or 0.0))
     if all(f.key != "prompt" for f in worth):  # behind another prompt any draft looks broken
-        faults += _broken(frames, setting)
+        faults += _broken(frames, setting, vocabulary)
     return [*faults, *worth, _weak(frames, texts, faults, worth)]
 
 
@@ -146,44 +152,36 @@ def _stale(frames: dict[str, Any], setting: Setting, texts: Texts) -> list[Findi
     ]
 
 
-def _broken(frames: dict[str, Any], setting: Setting) -> list[Finding]:
-    """A draft that predicts the texts worse, even at its best temperature, than a table of frequencies."""
+def _broken(frames: dict[str, Any], setting: Setting, vocabulary: int) -> list[Finding]:
+    """A draft that, even at its best temperature, knows next to nothing of what the target knows."""
     tokens = frames["tokens"]
     tokens = tokens[tokens["q_logprob"].notna() & ~tokens["lacking"]]
     if tokens["prompt"].nunique() < 2:
         return []
-    counts = frames["tokens"]["token"].value_counts()
-    per_prompt = frames["tokens"].groupby("prompt")["token"].value_counts()
-    sizes = frames["tokens"].groupby("prompt").size()
-    everything, kinds = len(frames["tokens"]), len(counts)
-    table = []
-    for prompt, token in zip(tokens["prompt"], tokens["token"], strict=True):
-        # Frequencies in the other prompts' texts, one added to each.
-        seen = counts[token] - per_prompt[prompt].get(token, 0) + 1
-        table.append(log(seen / (everything - int(sizes[prompt]) + kinds)))
     filtered = f"{LAW}draft|open|0" in tokens.columns
     laws = [f"{LAW}draft|{'open ' if filtered else ''}t{t:g}|0" for t in setting.temperatures if t]
     scores = [np.log(tokens[law].to_numpy(float).clip(TINY)) for law in laws if law in tokens.columns]
     if not scores:
         return []
+    evenly = -log(vocabulary)
     best = max(scores, key=lambda row: row.mean())
-    given = tokens.assign(draft=best, table=table, one=1.0).groupby("prompt")[["draft", "table", "one"]].sum()
-    rows = given.to_numpy(float)
+    given = tokens.assign(draft=best - evenly, target=tokens["logprob"] - evenly).groupby("prompt")
+    rows = given[["draft", "target"]].sum().to_numpy(float)
     drawn = intervals(rows)
-    high = float(np.percentile((drawn[:, 0] - drawn[:, 1]) / drawn[:, 2], 97.5))
-    draft, frequent = best.mean(), np.mean(table)
-    if high >= 0.0:
+    high = float(np.percentile(drawn[:, 0] / np.maximum(drawn[:, 1], TINY), 97.5))
+    if high >= KNOWS:
         return []
     return [
         Finding(
             "broken-weights",
             "fault",
             "The draft does not model this text at all",
-            f"At its best temperature it gives the committed tokens {draft:.1f} nats on average; a "
-            "table of how "
-            f"often each token occurs in the other texts gives {frequent:.1f}. No trained model is that bad: "
-            "weights in the wrong layers, missing or renamed tensors, another tokenizer, or a broken "
-            "conversion. Let the draft write on its own and read it.",
+            f"At its best temperature it gives the committed tokens {best.mean():.1f} nats on "
+            "average; guessing "
+            f"evenly gives {evenly:.1f}, the target {tokens['logprob'].mean():.1f}. Even a weak draft "
+            "covers half "
+            "of that way: weights in the wrong layers, missing or renamed tensors, another tokenizer, or a "
+            "broken conversion. Let the draft write on its own and read it.",
         )
     ]
 

@@ -153,7 +153,9 @@ class Report:
 
     @cached_property
     def findings(self) -> list[findings.Finding]:
-        return findings.findings(self.frames, self.setting, self.checks, self.texts)
+        return findings.findings(
+            self.frames, self.setting, self.checks, self.texts, int(self.about["pair"]["vocab_size"])
+        )
 
     @cached_property
     def token_texts(self) -> dict[int, str]:
