@@ -1,4 +1,4 @@
-"""The app as a server for others: health, headers, logs, a warm start and an orderly end.
+"""The app as a server for others: health, headers, logs and a warm start.
 
 `specviz app` runs this; `streamlit run app.py` serves the same pages without it.
 """
@@ -81,14 +81,13 @@ class Headers:
         await self.app(scope, receive, with_headers)
 
 
-def build(script: Path, held: Settings, warm: Callable[[], None], end: Callable[[], None]) -> st.App:
+def build(script: Path, held: Settings, warm: Callable[[], None]) -> st.App:
     """The server.
 
     Args:
         script: app.py.
         held: the settings in force.
         warm: loads the pair; called in a thread of its own where the settings ask for a warm start.
-        end: called when the server stops.
     """
     readiness = Readiness()
 
@@ -109,7 +108,6 @@ def build(script: Path, held: Settings, warm: Callable[[], None], end: Callable[
             readiness.state = "loading"
             Thread(target=load, name="warm start", daemon=True).start()
         yield
-        end()
         LOG.info("stopped")
 
     async def health(request: Request) -> JSONResponse:
@@ -138,7 +136,7 @@ def main(argv: list[str]) -> None:
     log_to_stderr()
     options = dict(option.split("=", 1) for option in args.option)
     sys.argv = [str(args.script)]  # Streamlit looks for its configuration beside what was started
-    build(args.script, settings(), _warm, _end).run(config=options)
+    build(args.script, settings(), _warm).run(config=options)
 
 
 def _warm() -> None:
@@ -147,10 +145,6 @@ def _warm() -> None:
     from specviz.ui.state import pairs
 
     pairs.load(Recipe(target=settings().target, draft=settings().draft), lambda progress: None)
-
-
-def _end() -> None:
-    """Nothing to keep yet."""
 
 
 if __name__ == "__main__":
