@@ -36,7 +36,7 @@ STYLE = """
 /* The line of controls: the settings take the room that the buttons leave, and a line when open. */
 .st-key-bar > :has(.st-key-settings-open) { flex: 1 1 20rem; min-width: min(20rem, 100%); }
 .st-key-bar > :has(.st-key-settings-open details[open]) { flex-basis: 100%; order: 1; }
-.st-key-bar summary code { white-space: pre !important; }
+.st-key-bar summary code { white-space: pre !important; font-size: 0.8rem; }
 .st-key-bar > :has(.stAlert), .st-key-bar > :has(.st-key-status) { flex-basis: 100%; order: 2; }
 .st-key-bar summary :is([data-testid="stMarkdownContainer"], p) {
   white-space: nowrap;

@@ -87,12 +87,12 @@ function picture(data, scale, width, font, hover) {
     const y = bottom - UPPER * share(value, scale);
     svg.append(line(LEFT, width, y), words("number", LEFT - 6, y + 4, label, "end"));
   }
-  let lower = false, before = false;
+  let lower = false, marked = false, noted = false; // the note of the column before
   data.columns.forEach((column, i) => {
-    // Two marks side by side would run into each other: the second goes a line lower.
-    const marked = MARKED.has(column.kind);
-    lower = marked && before && !lower;
-    before = marked;
+    // A mark is wider than its column: a note beside one goes a line lower.
+    const mark = MARKED.has(column.kind), note = Boolean(column.note);
+    lower = note && noted && (mark || marked) && !lower;
+    [marked, noted] = [mark, note];
     const group = drawColumn(data, scale, column, LEFT + i * each, each, lower, font);
     group.onpointerenter = () => hover(group, column.hint);
     group.onpointerleave = () => hover(null);

@@ -30,16 +30,18 @@ export class Following {
 }
 
 const COMFORT = 0.42; // of the window's height: what rounds and the line under them should have
-const LEAST = 190; // pixels: two rounds
+const LEAST = 130; // pixels: a round and the names of its columns
 const ELSEWHERE = 0.6; // of the window's height, for rounds that begin below the first screen, as on a phone
 
-/** Gives `box` the height that the window leaves it, with what stands `under` it where that fits too. */
+/** Gives `box` the height that the window leaves it, with what stands `under` it where that fits too; whether it changed. */
 export function fit(box, under) {
   const page = scrollingParent(box);
-  if (!page || page.scrollTop > 0) return; // where it stands is known only from the top
+  if (!page || page.scrollTop > 0) return false; // where it stands is known only from the top
   const high = page.clientHeight, room = high - 12 - (box.getBoundingClientRect().top - page.getBoundingClientRect().top);
   const height = room - under >= COMFORT * high ? room - under - 16 : room >= LEAST ? room : ELSEWHERE * high;
+  const before = box.style.maxHeight;
   box.style.maxHeight = `${Math.round(height)}px`;
+  return box.style.maxHeight !== before;
 }
 
 function scrollingParent(box) {

@@ -44,7 +44,7 @@ class Timeline {
     this.build(parent);
     this.following = new Following([this.grid.el, this.text.el]);
     this.onKey = (event) => onKey(this, event);
-    this.fit = () => fit(this.grid.el, this.reading.offsetHeight);
+    this.fit = () => fit(this.grid.el, this.reading.offsetHeight) && this.keepInView();
     this.sizes = new ResizeObserver(this.fit);
     this.sizes.observe(this.root);
     window.addEventListener("resize", this.fit);
@@ -220,6 +220,12 @@ class Timeline {
     if (this.data.live || this.data.covered || !round || Math.abs(round.number - (this.viewed ?? 1)) < 4) return;
     this.viewed = round.number;
     this.send("view", round.number);
+  }
+
+  /** In a list of another height what is pinned, or newest, is still to be seen. */
+  keepInView() {
+    if (this.data?.live) this.following.follow();
+    else if (this.step === null && this.selected) this.jumpTo(this.find(this.selected), this.selected[1]);
   }
 
   jumpTo(round, position) {
