@@ -39,9 +39,9 @@ def test_the_first_screen_is_a_recorded_run(app, open_page):
 @pytest.mark.slow
 def test_run_shows_accepted_and_rejected_tokens_and_survives_a_reload(app, open_page):
     page = open_page(f"{app}/?seed=1&max_tokens=10")
-    page.get_by_role("button", name="Run").click(timeout=60_000)
+    page.get_by_role("button", name="Run", exact=True).click(timeout=60_000)
     # Loading the pair may include fetching it.
-    page.get_by_text("live run").wait_for(timeout=600_000)
+    page.get_by_text("live run").wait_for(timeout=180_000)
     page.locator(".st-key-run_toggle", has_text="Run").wait_for(timeout=300_000)
     timeline = page.locator(".st-key-timeline")
     timeline.get_by_text("accepted").first.wait_for()
