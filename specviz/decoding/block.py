@@ -35,18 +35,33 @@ def verify_whole_block(
 ) -> Verdict:
     """Judge a block by block verification. Arguments, result and errors are those of `verify_block`."""
     prefixes = weigh(target_probs, draft_probs, draft_tokens)
-    passing = [randomness.accept(row, prefix.passes, 1.0) for row, prefix in enumerate(prefixes)]
-    kept = max((i for i, passes in enumerate(passing, 1) if passes), default=0)
-    if kept == len(draft_tokens):
-        return Verdict(kept, "bonus", randomness.correct(target_probs[kept]), prefixes=prefixes)
-    weights, empty = scaled_residual(target_probs[kept], draft_probs[kept], weight_of(prefixes, kept))
-    return Verdict(kept, "corrected", randomness.correct(weights), empty, prefixes)
+    return ended(longest(prefixes, randomness), target_probs, draft_probs, prefixes, randomness)
 
 
 verify_whole_block.__name__ = BLOCK  # what rounds record
 
 # By name, the rules under which the output follows the target's distribution.
 EXACT_RULES: dict[str, Verifier] = {"exact": verify_block, BLOCK: verify_whole_block}
+
+
+def longest(prefixes: Sequence[Prefix], randomness: RoundRandomness) -> int:
+    """How many tokens the longest beginning that passes has; every beginning is judged."""
+    passing = [randomness.accept(row, prefix.passes, 1.0) for row, prefix in enumerate(prefixes)]
+    return max((i for i, passes in enumerate(passing, 1) if passes), default=0)
+
+
+def ended(
+    kept: int,
+    target_probs: np.ndarray,
+    draft_probs: np.ndarray,
+    prefixes: tuple[Prefix, ...],
+    randomness: RoundRandomness,
+) -> Verdict:
+    """The verdict behind `kept` tokens: a draw from the scaled residual, or the bonus after a whole block."""
+    if kept == len(prefixes):
+        return Verdict(kept, "bonus", randomness.correct(target_probs[kept]), prefixes=prefixes)
+    weights, empty = scaled_residual(target_probs[kept], draft_probs[kept], weight_of(prefixes, kept))
+    return Verdict(kept, "corrected", randomness.correct(weights), empty, prefixes)
 
 
 def weigh(

@@ -48,7 +48,6 @@ NAMES: dict[int, str] = {
     "original_max_position_embeddings max_target_positions model_max_length",
 }
 SIZES = {name: size for size, names in NAMES.items() for name in names.split()}
-SPECIAL_IDS = ("pad_token_id", "bos_token_id", "eos_token_id")
 # What a family needs beside a smaller size for each number.
 SPECIAL: dict[str, dict[str, Any]] = {
     "deepseek_v2": {"num_experts_per_tok": 2},

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from specviz.decoding.block import scaled_residual, weigh, weight_of
+from specviz.decoding.block import ended, longest, weigh
 from specviz.decoding.randomness import RoundRandomness
-from specviz.decoding.verify import Prefix, Verdict, residual
+from specviz.decoding.verify import Verdict, residual
 
 
 def ordinary_residual(
@@ -17,8 +17,7 @@ def ordinary_residual(
 ) -> Verdict:
     """Keeps as it should and corrects from max(0, p − q), the token rule's residual."""
     prefixes = weigh(target_probs, draft_probs, draft_tokens)
-    passing = [randomness.accept(row, prefix.passes, 1.0) for row, prefix in enumerate(prefixes)]
-    kept = max((i for i, passes in enumerate(passing, 1) if passes), default=0)
+    kept = longest(prefixes, randomness)
     if kept == len(draft_tokens):
         return Verdict(kept, "bonus", randomness.correct(target_probs[kept]), prefixes=prefixes)
     weights, empty = residual(target_probs[kept], draft_probs[kept])
@@ -36,7 +35,7 @@ def stops_early(
     kept = 0
     while kept < len(prefixes) and randomness.accept(kept, prefixes[kept].passes, 1.0):
         kept += 1
-    return _ended(kept, target_probs, draft_probs, prefixes, randomness)
+    return ended(kept, target_probs, draft_probs, prefixes, randomness)
 
 
 def token_by_token(
@@ -52,17 +51,4 @@ def token_by_token(
         if not randomness.accept(row, float(target_probs[row, token]), float(draft_probs[row, token])):
             break
         kept += 1
-    return _ended(kept, target_probs, draft_probs, prefixes, randomness)
-
-
-def _ended(
-    kept: int,
-    target_probs: np.ndarray,
-    draft_probs: np.ndarray,
-    prefixes: tuple[Prefix, ...],
-    randomness: RoundRandomness,
-) -> Verdict:
-    if kept == len(prefixes):
-        return Verdict(kept, "bonus", randomness.correct(target_probs[kept]), prefixes=prefixes)
-    weights, empty = scaled_residual(target_probs[kept], draft_probs[kept], weight_of(prefixes, kept))
-    return Verdict(kept, "corrected", randomness.correct(weights), empty, prefixes)
+    return ended(kept, target_probs, draft_probs, prefixes, randomness)
