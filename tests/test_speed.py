@@ -3,14 +3,18 @@
 import csv
 import io
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
+from branching import enumerate_law
+from tables import joint_law, table_pair, total_variation
 from tiny import tiny_pair
 
 from specviz.__main__ import main
 from specviz.cli import options
-from specviz.speed import engines, floors, formulas, report, verdict
+from specviz.decoding.run import DecodingRun
+from specviz.speed import adaptive, engines, floors, formulas, report, verdict
+from specviz.speed.adaptive import AdaptiveK
 from specviz.speed.clock import Spread, in_turns
 from specviz.speed.formulas import Machine, Shape
 from specviz.speed.machine import this_machine
@@ -146,7 +150,7 @@ def swept():
 def test_a_sweep_measures_every_part(swept):
     found = swept.report
     assert {p.rows for p in found.passes} >= {1, 2, 3, 5, 9, 17}
-    assert set(found.drafters) == {"model", "ngram", "early-exit"}
+    assert set(found.drafters) == {"model", "ngram", "early-exit", "model, adaptive K"}
     assert {r.k for r in found.runs if r.drafter == "model"} == {1, 2, 3, 4, 6, 8, 12}
     for r in found.runs:
         assert r.seconds > 0 and r.rest > 0 and r.rounds > 0
@@ -209,3 +213,56 @@ def test_a_draft_with_a_full_head_is_the_draft():
     config = given.generation_config
     assert config.num_assistant_tokens == 4 and config.assistant_confidence_threshold == 0.0
     assert config.num_assistant_tokens_schedule == "constant"
+
+
+PROMPT = (0, 1, 0, 2, 0, 1)
+V = {1: 1.05, 2: 1.08, 4: 1.15, 8: 1.3}
+
+
+def test_an_adaptive_k_does_not_change_the_law():
+    """K of every round depends on what earlier rounds accepted, on whichever path."""
+    chosen = set()
+
+    def program(randomness):
+        run = DecodingRun(table_pair(3, 7), PROMPT, k=2, max_new_tokens=4, randomness=randomness)
+        chooser = AdaptiveK(0.5, {1: 1.05, 2: 1.08})
+        for _ in adaptive.decode(run, chooser):
+            chosen.add(run.k)
+        return tuple(run.tokens[len(PROMPT) :])
+
+    law = enumerate_law(program)
+    assert total_variation(law, joint_law(table_pair(3, 7).target, PROMPT, 4)) < 1e-12
+    assert len(chosen) > 1
+
+
+@dataclass
+class Seen:
+    k: int
+    accepted: int
+
+
+def rounds_of(chooser, accept, count):
+    """What a chooser picks when each draft token is accepted by `accept(place)`."""
+    rounds, picked = [], []
+    for _ in range(count):
+        k = chooser.choose(rounds)
+        accepted = 0
+        while accepted < k and accept(accepted):
+            accepted += 1
+        rounds.append(Seen(k, accepted))
+        picked.append(k)
+    return picked
+
+
+def test_an_adaptive_k_goes_where_it_pays():
+    assert rounds_of(AdaptiveK(0.1, V), lambda i: True, 30)[-1] == 8
+    idle = rounds_of(AdaptiveK(0.3, V), lambda i: False, 120)
+    assert idle.count(0) > 100 and idle[-60:].count(1) >= 2  # looks again now and then
+    cost = sum(0.3 * k + V.get(k, 1.0) for k in idle) / len(idle)
+    assert cost < 1 / 0.95  # a draft that is never accepted costs less than a twentieth
+
+
+def test_an_adaptive_k_notices_a_change():
+    times = iter(range(10_000))
+    picked = rounds_of(AdaptiveK(0.1, V), lambda i: next(times) > 60, 200)
+    assert 0 in picked and picked[-1] == 8

@@ -12,8 +12,11 @@ from typing import Any
 
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
+from specviz.speed import adaptive
+from specviz.speed.adaptive import AdaptiveK
 from specviz.speed.clock import Spread, clock_for
 from specviz.speed.machine import Machine, this_machine
+from specviz.speed.measure import chooser
 
 PROMPTS = {
     "prose": "The history of the lighthouse begins",
@@ -33,6 +36,8 @@ OURS = {
     "ours, EAGLE, K = 2": ("eagle", 2),
     f"ours, n-gram, K = {LOOKUP_K}": ("ngram", LOOKUP_K),
 }
+ADAPTIVE_DRAFTER = "eagle"
+ADAPTIVE = "ours, EAGLE, adaptive K"
 
 # Two logits closer than this may change places between a pass over one row and one over several: twice what
 # a row of the built-in target was seen to differ by.
@@ -114,7 +119,7 @@ class Systems:
         products.unpack(draft.model)
         self.draft = full_head(loaded.model, draft.model)
 
-    def ours(self, drafter: str, k: int) -> Callable[[str], list[int]]:
+    def ours(self, drafter: str, k: int, costs: AdaptiveK | None = None) -> Callable[[str], list[int]]:
         def write(prompt: str) -> list[int]:
             run = DecodingRun(
                 self.pair,
@@ -124,7 +129,7 @@ class Systems:
                 sampling=SamplingConfig(temperature=0.0),
                 max_new_tokens=TOKENS,
             )
-            for _ in run:
+            for _ in run if costs is None else adaptive.decode(run, AdaptiveK(costs.c, costs.v)):
                 pass
             return run.tokens[len(run.prompt_ids) :]
 
@@ -150,7 +155,10 @@ class Systems:
             LOOKUP: self.theirs(prompt_lookup_num_tokens=LOOKUP_K),
             PLAIN: self.ours("ngram", 0),
         }
-        return made | {name: self.ours(drafter, k) for name, (drafter, k) in OURS.items()}
+        made |= {name: self.ours(drafter, k) for name, (drafter, k) in OURS.items()}
+        clock, _ = clock_for(self.pair.info.target.device)
+        costs = chooser(self.pair, PROMPTS["prose"], ADAPTIVE_DRAFTER, 0.0, clock)
+        return made | {ADAPTIVE: self.ours(ADAPTIVE_DRAFTER, 0, costs)}
 
 
 def full_head(target: Any, body: Any, k: int = ASSISTED_K) -> Any:
@@ -203,7 +211,7 @@ def compare(systems: Systems, tries: int, report: Callable[[int, int], None]) ->
         prompts=dict(PROMPTS),
         speeds={p: {name: Spread.of(v) for name, v in row.items()} for p, row in taken.items()},
         ratios=_ratios(taken, dict.fromkeys(writers, THEIR_PLAIN)),
-        over_plain=_ratios(taken, dict.fromkeys((PLAIN, *OURS), PLAIN)),
+        over_plain=_ratios(taken, dict.fromkeys((PLAIN, *OURS, ADAPTIVE), PLAIN)),
         over_peer=_ratios(taken, peers),
         differences=list(_differences(systems, texts)),
     )
@@ -260,7 +268,7 @@ def table(result: Comparison) -> str:
 def summary(result: Comparison) -> dict[str, str]:
     """What the goals ask for, in words."""
     said = {"measured": f"{result.machine.short}, {result.machine.date}, {result.clock}, medians"}
-    for name in OURS:
+    for name in (*OURS, ADAPTIVE):
         over = [result.over_plain[p][name].median for p in result.prompts]
         said[f"{name}, over our plain"] = ", ".join(f"{x:.2f}" for x in over)
         peers = [result.over_peer[p][name].median for p in result.prompts if name in result.over_peer[p]]

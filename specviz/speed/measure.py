@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from specviz.decoding import cache as caches
@@ -10,10 +11,14 @@ from specviz.decoding.drafters import DRAFTERS, DraftUnavailable, make_drafter
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
 from specviz.reading.metrics import metrics
-from specviz.speed.clock import Spread
+from specviz.speed import adaptive
+from specviz.speed.adaptive import AdaptiveK
+from specviz.speed.clock import Spread, in_turns
 from specviz.speed.report import Run
 
 Clock = Callable[[], float]
+ADAPTIVE = ", adaptive K"  # behind the kind of drafter in results
+CHOICES = (1, 2, 3, 4, 6, 8)  # of an adaptive K
 
 
 class TimedModel:
@@ -84,9 +89,21 @@ class Tally:
 
 
 def decode(
-    pair: Any, prompt: str, drafter: str, k: int, temperature: float, seed: int, tokens: int, clock: Clock
+    pair: Any,
+    prompt: str,
+    drafter: str,
+    k: int,
+    temperature: float,
+    seed: int,
+    tokens: int,
+    clock: Clock,
+    chooser: AdaptiveK | None = None,
 ) -> Tally:
-    """One run, timed. The first round is left out: it is the prefill that every kind of decoding shares."""
+    """One run, timed. The first round is left out: it is the prefill that every kind of decoding shares.
+
+    Args:
+        chooser: chooses K before each round; `k` is then only its name.
+    """
     timed = copy.copy(pair)
     timed.target = TimedModel(pair.target, clock)
     sampling = SamplingConfig(temperature=temperature)
@@ -97,10 +114,11 @@ def decode(
     timed.target.seconds = made.seconds = 0.0
     first = run.emitted
     began = clock()
-    for _ in run:
+    for _ in run if chooser is None else adaptive.decode(run, chooser):
         pass
     spent = clock() - began
-    return Tally(drafter, k, run.rounds[1:], run.emitted - first, spent, made.seconds, timed.target.seconds)
+    name = drafter if chooser is None else f"{drafter}{ADAPTIVE}"
+    return Tally(name, k, run.rounds[1:], run.emitted - first, spent, made.seconds, timed.target.seconds)
 
 
 def available(pair: Any) -> list[str]:
@@ -170,6 +188,17 @@ class Bench:
             return len(proposal.tokens)
 
         return propose
+
+
+def chooser(pair: Any, prompt: str, drafter: str, temperature: float, clock: Clock) -> AdaptiveK:
+    """An adaptive K with c and v as they are measured here, in about a second."""
+    bench = Bench(pair, prompt, temperature)
+    rows = in_turns({k: bench.rows(k + 1) for k in (0, *CHOICES)}, 5, clock)
+    block = bench.block(drafter, 2)
+    drafted = max(1, block())
+    (seconds,) = in_turns({0: block}, 5, clock).values()
+    one = median(rows[0])
+    return AdaptiveK(median(seconds) / drafted / one, {k: median(rows[k]) / one for k in CHOICES})
 
 
 def grid_pass(target: Any, context: int, batch: int, rows: int) -> Callable[[], None]:

@@ -6,12 +6,14 @@ from functools import partial
 from typing import Any
 
 from specviz.speed import floors, measure
+from specviz.speed.adaptive import AdaptiveK
 from specviz.speed.clock import Spread, clock_for, in_turns
 from specviz.speed.engines import PROMPTS
 from specviz.speed.machine import this_machine
 from specviz.speed.measure import Bench, Tally
 from specviz.speed.report import Draft, Pass, Report, Setting
 
+PLAIN = "plain"
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 17)
 BLOCKS = (1, 2, 4, 8, 12)
 BY_K = (1, 2, 3, 4, 6, 8, 12)
@@ -97,6 +99,7 @@ class Sweep:
                 # All kinds of one text are one step apart: the plain run stands in their middle of time.
                 for at in range(0, len(todo), 4):
                     yield f"runs: {said}", partial(self._runs, turn, prompt, todo[at : at + 4])
+                yield f"adaptive K: {said}", partial(self._runs, turn, prompt, [(plan.drafter, 0)])
         if plan.grid:
             for context in CONTEXTS:
                 for batch in BATCHES:
@@ -160,16 +163,26 @@ class Sweep:
 
         def made(drafter: str, k: int) -> Tally:
             plan = self.plan
+            adaptive = None if k or drafter == PLAIN else self._chooser(drafter)
             return measure.decode(
-                self.pair, prompt, drafter, k, plan.temperature, turn, plan.tokens, self.clock
+                self.pair,
+                prompt,
+                drafter,
+                plan.k if adaptive else k,
+                plan.temperature,
+                turn,
+                plan.tokens,
+                self.clock,
+                adaptive,
             )
 
         half = len(kinds) // 2
         taken = [made(*kind) for kind in kinds[:half]]
-        plain = made("plain", 0)
+        plain = made(PLAIN, 0)
         taken += [made(*kind) for kind in kinds[half:]]
         base = plain.tokens / plain.seconds if plain.tokens else 0.0
-        for tally in (plain, *taken):
+        # What stands beside an adaptive run is counted where the others are.
+        for tally in (plain, *taken) if len(kinds) > 1 else taken:
             key = tally.drafter, tally.k
             if not tally.tokens or not base:
                 continue
@@ -183,6 +196,12 @@ class Sweep:
                 for name in ("tokens", "seconds", "draft", "verify"):
                     setattr(known, name, getattr(known, name) + getattr(tally, name))
         report.runs = [tally.run(self.ratios.get(key, ())) for key, tally in self.tallies.items()]
+
+    def _chooser(self, drafter: str) -> AdaptiveK:
+        report, _ = self._known()
+        c = report.c(drafter, 2)
+        v = {k: value for k in measure.CHOICES if (value := report.v(k)) is not None}
+        return AdaptiveK(0.0 if c is None else c, v)
 
     def _grid(self, context: int, batch: int) -> None:
         report, _ = self._known()
