@@ -30,10 +30,13 @@ def run(drafter="model", k=4, ratio=1.4, **changes):
     values = {
         "drafter": drafter,
         "k": k,
+        "adaptive": False,
         "ratio": spread(ratio),
+        "by_text": (ratio,),
         "tokens": 250,
         "seconds": 10.0,
         "rounds": 100,
+        "blocks": (*[0] * k, 100),
         "drafted": 400,
         "accepted": 150,
         "rates": (0.6, 0.4, 0.3, 0.2),
@@ -50,7 +53,9 @@ PLAIN = run("plain", 0, tokens=100, seconds=5.0, rates=(), alpha=None, draft=0.0
 
 def made(**changes):
     values = {
-        "setting": Setting("t", "float32", "cpu", "", "CPU seconds of one thread", "model", 4, 0.0, 3, 32),
+        "setting": Setting(
+            "t", "float32", "cpu", "", "CPU seconds of one thread", "model", 4, 0.0, ("a text",), 32
+        ),
         "machine": this_machine(),
         "shape": Shape("t", 1000.0, 4.0, 2, 10, 5),
         "rates": Machine("cpu", 1e8, 1e6, 1e9),
@@ -81,6 +86,19 @@ def test_a_prediction_adds_up_its_parts():
     )
     assert found.independent("model", 4) == pytest.approx(formulas.speedup(0.6, 4, 0.01 / 0.048))
     assert found.best("model").k == 2
+
+
+def test_a_prediction_charges_each_round_for_what_it_drafted():
+    """An adaptive K, and a drafter that finds nothing to copy in most rounds."""
+    found = made()
+    changing = run(adaptive=True, blocks=(60, 0, 0, 0, 40), drafted=160)
+    cost = 60 * 0.048 + 40 * (0.04 + 0.05) + 1.0
+    assert found.explained(changing) == pytest.approx(250 * (0.048 + 0.2 / 100) / cost)
+    found.runs.append(changing)
+    assert found.adaptive("model") == changing and found.run("model", 4) == run()
+    assert found.best("model").k == 2 and [r.k for r in found.fixed("model")] == [2, 4]
+    # Blocks that were not measured are not made up.
+    assert found.explained(run(k=12, blocks=(*[0] * 12, 100))) is None
 
 
 def test_a_report_survives_its_file():
@@ -150,13 +168,18 @@ def swept():
 def test_a_sweep_measures_every_part(swept):
     found = swept.report
     assert {p.rows for p in found.passes} >= {1, 2, 3, 5, 9, 17}
-    assert set(found.drafters) == {"model", "ngram", "early-exit", "model, adaptive K"}
-    assert {r.k for r in found.runs if r.drafter == "model"} == {1, 2, 3, 4, 6, 8, 12}
+    assert set(found.drafters) == {"model", "ngram", "early-exit"}
+    assert [r.k for r in found.fixed("model")] == [1, 2, 3, 4, 6, 8, 12]
+    assert [r.k for r in found.fixed("ngram")] == [1, 2, 4, 8]
     for r in found.runs:
         assert r.seconds > 0 and r.rest > 0 and r.rounds > 0
         assert r.seconds == pytest.approx(r.draft + r.verify + r.rest)
         if r.k:
-            assert r.ratio is not None and r.accepted <= r.drafted
+            assert r.ratio is not None and r.accepted <= r.drafted and len(r.by_text) == 2
+            assert sum(r.blocks) == r.rounds and sum(k * n for k, n in enumerate(r.blocks)) == r.drafted
+            assert found.explained(r) is not None
+    for drafter in found.drafters:
+        assert found.adaptive(drafter).k == 8
     assert found.plain.tokens == found.plain.rounds
     assert found.predicted("model", 2) and found.c("model") and found.v(2)
     assert {p.batch for p in found.grid} == {1, 2, 4, 8, 16, 32, 64}
@@ -187,6 +210,9 @@ def test_the_command_says_it_and_saves_it(monkeypatch, capsys, tmp_path):
     assert main([*arguments, "--out", str(out)]) == 0
     said = capsys.readouterr().out
     assert "predicted" in said and "floors" in said and "plain passes" in said
+    table = said[said.index("drafter ") :].splitlines()
+    (adaptive,) = [line for line in table if line.startswith("model") and "chosen before each" in line]
+    assert adaptive.split()[1] == "⌀" and "–" not in adaptive  # its K, its cost and its prediction are told
     assert json.loads(out.read_text())["setting"]["k"] == 2
     assert main([*arguments, "--out", "r.txt"]) == 1
     assert "json or .csv" in capsys.readouterr().err

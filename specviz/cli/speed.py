@@ -100,13 +100,18 @@ def text(report) -> str:
             f"floors: reading {floor.reading * 1e3:.1f} ms at {report.rates.bandwidth / 1e9:.1f} GB/s, "
             f"computing {floor.computing * 1e3:.2f} ms a row at {report.rates.operations / 1e9:.0f} GFLOP/s"
         )
-    lines += ["", f"{'drafter':<14}{'K':>3}{'c':>7}{'length':>8}{'predicted':>11}{'measured':>10}  verdict"]
-    for r in report.runs:
-        if r.k and r.ratio is not None:
-            c, told = _two(report.c(r.drafter, r.k)), _two(report.predicted(r.drafter, r.k))
-            figures = f"{c:>7}{r.length:>8.2f}{told:>10}×{r.ratio.median:>9.2f}×"
-            said = verdict.of_drafter(report, r.drafter) if r.k == setting.k else ""
-            lines.append(f"{r.drafter:<14}{r.k:>3}{figures}  {said}".rstrip())
+    lines += ["", f"{'drafter':<12}{'K':>10}{'c':>7}{'length':>8}{'predicted':>11}{'measured':>10}  verdict"]
+    for drafter in report.drafters:
+        for r in (*report.fixed(drafter), report.adaptive(drafter)):
+            if r is None or r.ratio is None:
+                continue
+            k = f"⌀ {r.drafted / r.rounds:.1f}" if r.adaptive else str(r.k)
+            c, told = _two(report.c(drafter, r.k)), report.explained(r)
+            figures = f"{c:>7}{r.length:>8.2f}{_two(told) + ('×' if told else ''):>11}{r.ratio.median:>9.2f}×"
+            said = "K chosen before each round" if r.adaptive else ""
+            if r.k == setting.k and not r.adaptive:
+                said = verdict.of_drafter(report, drafter)
+            lines.append(f"{drafter:<12}{k:>10}{figures}  {said}".rstrip())
     return "\n".join([*lines, *report.refused])
 
 

@@ -1,7 +1,8 @@
 """Measuring: passes of the target, draft blocks, and whole runs, each by the clock that fits the device."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -17,7 +18,6 @@ from specviz.speed.clock import Spread, in_turns
 from specviz.speed.report import Run
 
 Clock = Callable[[], float]
-ADAPTIVE = ", adaptive K"  # behind the kind of drafter in results
 CHOICES = (1, 2, 3, 4, 6, 8)  # of an adaptive K
 
 
@@ -63,21 +63,29 @@ class Tally:
 
     drafter: str
     k: int
+    adaptive: bool
     rounds: list[Any]
     tokens: int = 0
     seconds: float = 0.0
     draft: float = 0.0
     verify: float = 0.0
 
-    def run(self, ratios: Sequence[float]) -> Run:
-        figures = metrics(self.rounds)
+    def run(self, ratios: Mapping[int, Sequence[float]]) -> Run:
+        """Args:
+        ratios: speeds over plain decoding, by the number of the text.
+        """
+        figures, blocks = metrics(self.rounds), Counter(round.k for round in self.rounds)
+        every = [ratio for values in ratios.values() for ratio in values]
         return Run(
             drafter=self.drafter,
             k=self.k,
-            ratio=Spread.of(ratios) if ratios else None,
+            adaptive=self.adaptive,
+            ratio=Spread.of(every) if every else None,
+            by_text=tuple(median(ratios[text]) for text in sorted(ratios)),
             tokens=self.tokens,
             seconds=self.seconds,
             rounds=len(self.rounds),
+            blocks=tuple(blocks[k] for k in range(max(blocks, default=0) + 1)),
             drafted=figures.drafted,
             accepted=figures.accepted,
             rates=figures.per_position,
@@ -102,7 +110,7 @@ def decode(
     """One run, timed. The first round is left out: it is the prefill that every kind of decoding shares.
 
     Args:
-        chooser: chooses K before each round; `k` is then only its name.
+        chooser: chooses K before each round, at most `k`.
     """
     timed = copy.copy(pair)
     timed.target = TimedModel(pair.target, clock)
@@ -117,8 +125,16 @@ def decode(
     for _ in run if chooser is None else adaptive.decode(run, chooser):
         pass
     spent = clock() - began
-    name = drafter if chooser is None else f"{drafter}{ADAPTIVE}"
-    return Tally(name, k, run.rounds[1:], run.emitted - first, spent, made.seconds, timed.target.seconds)
+    return Tally(
+        drafter,
+        k,
+        chooser is not None,
+        run.rounds[1:],
+        run.emitted - first,
+        spent,
+        made.seconds,
+        timed.target.seconds,
+    )
 
 
 def available(pair: Any) -> list[str]:

@@ -24,7 +24,7 @@ class Setting:
         why: reason for the dtype, "" if it was asked for.
         clock: what "second" means.
         drafter, k, temperature: what the page is about.
-        prompts: number of texts that were run, and how long each at most.
+        texts: names of the texts that were run.
         tokens: most new tokens a text.
     """
 
@@ -36,20 +36,23 @@ class Setting:
     drafter: str
     k: int
     temperature: float
-    prompts: int
+    texts: tuple[str, ...]
     tokens: int
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One kind of drafter at one K, really run over all prompts.
+    """One kind of drafter at one K, really run over all texts.
 
     Attributes:
-        drafter, k: K = 0 is plain decoding.
-        ratio: speed over that of plain decoding of the same prompt in the same turn, as a spread over
-            prompts and turns; None for plain decoding.
+        drafter, k: most tokens that a round drafts; K = 0 is plain decoding.
+        adaptive: K was chosen before each round, up to `k`.
+        ratio: speed over that of plain decoding of the same text in the same turn, as a spread over
+            texts and turns; None for plain decoding.
+        by_text: the median of each text; () for plain decoding.
         tokens, seconds: of all runs together.
         rounds: how many.
+        blocks: rounds by the tokens they drafted, from 0; fewer than K where a drafter found no more.
         drafted, accepted: draft tokens.
         rates: per-position acceptance rates.
         alpha: mean β, None if nothing was drafted.
@@ -58,10 +61,13 @@ class Run:
 
     drafter: str
     k: int
+    adaptive: bool
     ratio: Spread | None
+    by_text: tuple[float, ...]
     tokens: int
     seconds: float
     rounds: int
+    blocks: tuple[int, ...]
     drafted: int
     accepted: int
     rates: tuple[float, ...]
@@ -146,15 +152,25 @@ class Report:
         return _on_line([(d.k, d.seconds.median) for d in self.drafts if d.drafter == drafter], k)
 
     def c(self, drafter: str, k: int | None = None) -> float | None:
-        """A draft token in plain target passes."""
-        k = k or self.setting.k or 1
+        """A draft token in plain target passes; heads and the like are taken at as many as they have."""
+        longest = max((d.k for d in self.drafts if d.drafter == drafter), default=1)
+        k = min(k or self.setting.k or 1, longest)
         one, block = self.seconds(1), self.drafting(drafter, k)
         return None if one is None or block is None else block / k / one
 
     def run(self, drafter: str, k: int) -> Run | None:
         if k == 0:
             return self.plain
-        return next((r for r in self.runs if (r.drafter, r.k) == (drafter, k)), None)
+        return next((r for r in self.fixed(drafter) if r.k == k), None)
+
+    def fixed(self, drafter: str) -> list[Run]:
+        """The runs of a drafter whose K was the same in every round, by K."""
+        found = [r for r in self.runs if r.drafter == drafter and r.k and not r.adaptive]
+        return sorted(found, key=lambda r: r.k)
+
+    def adaptive(self, drafter: str) -> Run | None:
+        """The run of a drafter whose K was chosen before each round."""
+        return next((r for r in self.runs if r.drafter == drafter and r.adaptive), None)
 
     @property
     def plain(self) -> Run | None:
@@ -167,7 +183,7 @@ class Report:
 
     def host(self, drafter: str, k: int) -> float:
         """Seconds a round beside the passes: of the nearest K that was run."""
-        known = [r for r in self.runs if (r.drafter == drafter and r.k) or (k == 0 and r.k == 0)]
+        known = self.fixed(drafter) if k else [self.plain] if self.plain is not None else []
         if not known:
             return 0.0
         nearest = min(known, key=lambda r: abs(r.k - k))
@@ -175,31 +191,49 @@ class Report:
 
     def position_rates(self, drafter: str) -> tuple[float, ...]:
         """Per-position acceptance rates from the longest drafts that were run."""
-        return max((r.rates for r in self.runs if r.drafter == drafter), key=len, default=())
+        return max((r.rates for r in self.fixed(drafter)), key=len, default=())
 
     def predicted(self, drafter: str, k: int) -> float | None:
         """Speed-up from measured parts: (1 + Σ rᵢ) plain rounds over a round's draft, verify and rest."""
-        one, verify, draft = self.seconds(1), self.seconds(k + 1), self.drafting(drafter, k)
-        rates = self.position_rates(drafter)
         own = self.run(drafter, k)
-        if own is not None and own.rates:
-            rates = own.rates
-        if one is None or verify is None or draft is None or (k and not rates):
+        if own is not None:
+            return self.explained(own)
+        rates = self.position_rates(drafter)
+        one, verify, draft = self.seconds(1), self.seconds(k + 1), self.drafting(drafter, k)
+        if one is None or verify is None or draft is None or len(rates) < k:
             return None
-        # A drafter that finds nothing to copy proposes fewer: the rates are of the rounds that drafted
-        # that far, the mean length counts them all.
-        tokens = own.length if own is not None else 1.0 + sum(rates[:k])
+        tokens = 1.0 + sum(rates[:k])
         return tokens * (one + self.host(drafter, 0)) / (draft + verify + self.host(drafter, k))
+
+    def explained(self, run: Run) -> float | None:
+        """The speed-up of a run from its rounds and from blocks and passes that were measured apart.
+
+        A drafter that finds nothing to copy, and a K that is chosen before each round, draft now more and
+        now less: every round is charged for the block and the rows that it had.
+        """
+        one, cost = self.seconds(1), run.rest
+        for k, rounds in enumerate(run.blocks):
+            if rounds:
+                verify, draft = self.seconds(k + 1), self.drafting(run.drafter, k)
+                if verify is None or draft is None:
+                    return None
+                cost += rounds * (verify + draft)
+        return None if one is None else run.tokens * (one + self.host(run.drafter, 0)) / cost
+
+    def alpha(self, drafter: str) -> float | None:
+        """Mean β of the drafts at the K nearest to the setting's."""
+        known = [r for r in self.fixed(drafter) if r.alpha is not None]
+        return min(known, key=lambda r: abs(r.k - self.setting.k)).alpha if known else None
 
     def independent(self, drafter: str, k: int) -> float | None:
         """Speed-up by the formula with independent acceptance at the measured α, c and v = 1."""
-        alpha = next((r.alpha for r in self.runs if r.drafter == drafter and r.alpha is not None), None)
+        alpha = self.alpha(drafter)
         c = self.c(drafter)
         return None if alpha is None or c is None else formulas.speedup(alpha, k, c)
 
     def best(self, drafter: str) -> Run | None:
         """The fastest K that was run, K = 0 aside."""
-        runs = [r for r in self.runs if r.drafter == drafter and r.k and r.ratio is not None]
+        runs = [r for r in self.fixed(drafter) if r.ratio is not None]
         return max(runs, key=lambda r: r.ratio.median if r.ratio else 0.0, default=None)
 
     def to_json(self) -> str:
@@ -223,7 +257,8 @@ class Report:
             row("draft block", d.drafter, d.k, ("", "", ""), "s", d.seconds)
         for r in self.runs:
             if r.ratio is not None:
-                row("speed over plain", r.drafter, r.k, ("", "", ""), "", r.ratio)
+                k = f"up to {r.k}" if r.adaptive else r.k
+                row("speed over plain", r.drafter, k, ("", "", ""), "", r.ratio)
         return out.getvalue()
 
 
@@ -238,7 +273,7 @@ def from_json(text: str) -> Report:
         if data.pop("format") != FORMAT:
             raise ValueError("it has another format")
         return Report(
-            setting=Setting(**data["setting"]),
+            setting=Setting(**{**data["setting"], "texts": tuple(data["setting"]["texts"])}),
             machine=Machine(**data["machine"]),
             shape=Shape(**data["shape"]),
             rates=Limits(**data["rates"]),
@@ -260,7 +295,8 @@ def _pass(data: dict[str, Any]) -> Pass:
 def _run(data: dict[str, Any]) -> Run:
     values = {f.name: data[f.name] for f in fields(Run)}
     values["ratio"] = None if data["ratio"] is None else Spread(**data["ratio"])
-    values["rates"] = tuple(data["rates"])
+    for name in ("rates", "blocks", "by_text"):
+        values[name] = tuple(data[name])
     return Run(**values)
 
 

@@ -16,12 +16,16 @@ from specviz.speed.report import Draft, Pass, Report, Setting
 PLAIN = "plain"
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 17)
 BLOCKS = (1, 2, 4, 8, 12)
-BY_K = (1, 2, 3, 4, 6, 8, 12)
+BY_K = (1, 2, 3, 4, 6, 8, 12)  # of the drafter in question
+OTHERS = (1, 2, 4, 8)  # of the rest
 CONTEXTS = (0, 2048, 32768)
 BATCHES = (1, 2, 4, 8, 16, 32, 64)
 MEMORY_SHARE = 0.25  # of the machine's memory that a cache of the grid may take
 GRID_SECONDS = 2.0  # a batch that would take longer a pass is left out, and so are larger ones
 PASS_TRIES = 7
+
+
+Kind = tuple[str, int, bool]  # drafter, K, whether K is chosen before each round
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +61,16 @@ class Sweep:
 
     def __init__(self, pair: Any, plan: Plan) -> None:
         self.pair, self.plan = pair, plan
-        self.prompts = plan.prompts or tuple(PROMPTS.values())
+        self.texts = {_name(text): text for text in plan.prompts} or dict(PROMPTS)
+        self.prompts = tuple(self.texts.values())
         self.clock, self.clock_name = clock_for(pair.info.target.device)
         self.report: Report | None = None
         self.kinds = measure.available(pair)
         if plan.drafter not in self.kinds:
             raise ValueError(f"this pair has no drafter {plan.drafter!r}; it has {', '.join(self.kinds)}")
         self.bench: Bench | None = None
-        self.tallies: dict[tuple[str, int], Tally] = {}
-        self.ratios: dict[tuple[str, int], list[float]] = {}
+        self.tallies: dict[Kind, Tally] = {}
+        self.ratios: dict[Kind, dict[int, list[float]]] = {}
         self.slow: set[int] = set()
         self.steps: list[tuple[str, Callable[[], None]]] = list(self._steps())
         self.done = 0
@@ -90,16 +95,20 @@ class Sweep:
         yield "prefill", self._prefill
         for kind in self.kinds:
             yield f"draft blocks: {kind}", partial(self._blocks, kind)
-        ks = sorted({*BY_K, plan.k} - {0})
-        pairs = [(plan.drafter, k) for k in ks] + [(kind, plan.k) for kind in self.kinds]
-        todo = list(dict.fromkeys(pair for pair in pairs if pair[1]))
+        kinds = [plan.drafter, *(kind for kind in self.kinds if kind != plan.drafter)]
+        todo = [
+            (kind, k, False)
+            for kind in kinds
+            for k in sorted({*(BY_K if kind == plan.drafter else OTHERS), plan.k} - {0})
+        ]
         for turn in range(plan.turns):
-            for number, prompt in enumerate(self.prompts, 1):
+            for number in range(1, len(self.prompts) + 1):
                 said = f"prompt {number} of {len(self.prompts)}, turn {turn + 1} of {plan.turns}"
                 # All kinds of one text are one step apart: the plain run stands in their middle of time.
                 for at in range(0, len(todo), 4):
-                    yield f"runs: {said}", partial(self._runs, turn, prompt, todo[at : at + 4])
-                yield f"adaptive K: {said}", partial(self._runs, turn, prompt, [(plan.drafter, 0)])
+                    yield f"runs: {said}", partial(self._runs, turn, number - 1, todo[at : at + 4])
+                chosen = [(kind, max(measure.CHOICES), True) for kind in kinds]
+                yield f"adaptive K: {said}", partial(self._runs, turn, number - 1, chosen)
         if plan.grid:
             for context in CONTEXTS:
                 for batch in BATCHES:
@@ -124,7 +133,7 @@ class Sweep:
                 drafter=plan.drafter,
                 k=plan.k,
                 temperature=plan.temperature,
-                prompts=len(self.prompts),
+                texts=tuple(self.texts),
                 tokens=plan.tokens,
             ),
             machine=this_machine(target.device),
@@ -158,36 +167,29 @@ class Sweep:
         report.drafts = [d for d in report.drafts if d.drafter != kind]
         report.drafts += [Draft(kind, k, Spread.of(seconds)) for k, seconds in taken.items()]
 
-    def _runs(self, turn: int, prompt: str, kinds: list[tuple[str, int]]) -> None:
+    def _runs(self, turn: int, text: int, kinds: list[Kind]) -> None:
         report, _ = self._known()
 
-        def made(drafter: str, k: int) -> Tally:
-            plan = self.plan
-            adaptive = None if k or drafter == PLAIN else self._chooser(drafter)
+        def made(drafter: str, k: int, adaptive: bool) -> Tally:
+            plan, chooser = self.plan, self._chooser(drafter) if adaptive else None
+            prompt = self.prompts[text]
             return measure.decode(
-                self.pair,
-                prompt,
-                drafter,
-                plan.k if adaptive else k,
-                plan.temperature,
-                turn,
-                plan.tokens,
-                self.clock,
-                adaptive,
+                self.pair, prompt, drafter, k, plan.temperature, turn, plan.tokens, self.clock, chooser
             )
 
+        kinds = [kind for kind in kinds if self._reaches(*kind)]
         half = len(kinds) // 2
         taken = [made(*kind) for kind in kinds[:half]]
-        plain = made(PLAIN, 0)
+        plain = made(PLAIN, 0, False)
         taken += [made(*kind) for kind in kinds[half:]]
         base = plain.tokens / plain.seconds if plain.tokens else 0.0
-        # What stands beside an adaptive run is counted where the others are.
-        for tally in (plain, *taken) if len(kinds) > 1 else taken:
-            key = tally.drafter, tally.k
+        for tally in (plain, *taken):
+            key = tally.drafter, tally.k, tally.adaptive
             if not tally.tokens or not base:
                 continue
             if tally.k:
-                self.ratios.setdefault(key, []).append(tally.tokens / tally.seconds / base)
+                speed = tally.tokens / tally.seconds
+                self.ratios.setdefault(key, {}).setdefault(text, []).append(speed / base)
             known = self.tallies.get(key)
             if known is None:
                 self.tallies[key] = tally
@@ -195,12 +197,18 @@ class Sweep:
                 known.rounds += tally.rounds
                 for name in ("tokens", "seconds", "draft", "verify"):
                     setattr(known, name, getattr(known, name) + getattr(tally, name))
-        report.runs = [tally.run(self.ratios.get(key, ())) for key, tally in self.tallies.items()]
+        report.runs = [tally.run(self.ratios.get(key, {})) for key, tally in self.tallies.items()]
+
+    def _reaches(self, drafter: str, k: int, adaptive: bool) -> bool:
+        """Whether K is more than a name: heads propose no more tokens than there are heads."""
+        report, _ = self._known()
+        return drafter == "ngram" or adaptive or report.drafting(drafter, k) is not None
 
     def _chooser(self, drafter: str) -> AdaptiveK:
         report, _ = self._known()
         c = report.c(drafter, 2)
-        v = {k: value for k in measure.CHOICES if (value := report.v(k)) is not None}
+        usable = [k for k in measure.CHOICES if self._reaches(drafter, k, False)]
+        v = {k: value for k in usable if (value := report.v(k)) is not None}
         return AdaptiveK(0.0 if c is None else c, v)
 
     def _grid(self, context: int, batch: int) -> None:
@@ -228,3 +236,9 @@ class Sweep:
             report.refused.append(
                 f"context {context:,} beyond batch {batch}: a pass would take more than {GRID_SECONDS:.0f} s"
             )
+
+
+def _name(text: str) -> str:
+    """A text's beginning, to name it by."""
+    words = " ".join(text.split())
+    return words[:40] + "…" if len(words) > 40 else words
