@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = [
     ROOT / "README.md",
     *sorted((ROOT / ".github").glob("*.md")),
-    *sorted((ROOT / "specviz").rglob("*.md")),
+    *sorted(p for p in (ROOT / "specviz").rglob("*.md") if "node_modules" not in p.parts),
 ]
 # Only parsed: these train or measure for minutes, serve until they are stopped, or need what a test has not.
 LONG = {"bench", "train-drafts", "record", "app", "health", "speed", "audit", "pair"}

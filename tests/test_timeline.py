@@ -190,7 +190,7 @@ def sent(app) -> dict:
 
 
 def browser_says(app, **values):
-    app.session_state["tl"] = values
+    app.session_state["tl"] = {name: {"value": value, "push": 1} for name, value in values.items()}
     app.session_state["events"] = list(values)
     app.run()
     assert not app.exception

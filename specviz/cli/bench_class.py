@@ -158,7 +158,7 @@ async def _read(url: str, i: int, until: float, clicks: list[float], late: list[
             position = chance.randrange(len(states[number - 1]) + 1) + 1
             wanted = f"Round {number} · position {position}"
             began = time.monotonic()
-            await visitor.say("timeline", {"selected": [number, position]})
+            await visitor.say("timeline", {"selected": {"value": [number, position], "push": _push(visitor)}})
             if await visitor.until(lambda: _shows(visitor, wanted), 30):  # noqa: B023
                 clicks.append(time.monotonic() - began)
             else:
@@ -191,6 +191,11 @@ async def _watch(pid: int, until: float, memory: list[int]) -> None:
 
 def _payload(visitor: Visitor) -> dict[str, Any]:
     return json.loads(visitor.seen["timeline"].content["trace"])
+
+
+def _push(visitor: Visitor) -> int:
+    version: int = visitor.seen["timeline"].content["push"]["version"]
+    return version
 
 
 def _rounds(visitor: Visitor) -> int:

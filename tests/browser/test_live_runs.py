@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+SETTLED = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,10 @@ def begin(open_page, app, seed, tokens=48):
 
 
 def ends(page):
+    """The rounds of the run when it is over; the button is there before the timeline is drawn."""
     button(page, "Run").wait_for(timeout=60_000)
+    at_least(page, 1)
+    page.wait_for_function(SETTLED)
     return rounds(page)
 
 

@@ -166,6 +166,25 @@ def test_a_recording_is_one_step_for_the_back_button(app, open_page):
     page.get_by_text("temperature 0.3").wait_for()
 
 
+def test_the_same_place_of_another_run_can_be_selected(app, open_page):
+    """Streamlit tells the server nothing about a value that it was told before, in whatever run."""
+    page = open_page(f"{app}/?run=story&sel=1.1")
+    page.locator(".st-key-timeline .row").nth(3).wait_for(timeout=60_000)
+    page.wait_for_function(SETTLED)
+    place = page.locator(".st-key-timeline .row").nth(3).locator(".cell").first
+    place.click()
+    page.wait_for_url("**sel=4.1*")
+    page.get_by_role("button", name="Story").click()
+    page.get_by_role("radio", name="Copying").check(force=True)
+    page.wait_for_url("**run=copying*")
+    page.get_by_text("temperature 0.3").wait_for()
+    page.wait_for_function(SETTLED)
+    assert "sel=4.1" not in page.url
+    place.click()
+    page.wait_for_url("**sel=4.1*")
+    page.get_by_text("Round 4 · position 1").first.wait_for()
+
+
 def test_a_change_leaves_the_open_settings_open(app, open_page):
     page = open_page(app)
     page.get_by_text("Settings:").click(timeout=60_000)

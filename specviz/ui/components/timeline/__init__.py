@@ -92,17 +92,21 @@ def timeline(
     """
     memory: _Memory = st.session_state.setdefault(keys.of(key, keys.MEMORY), _Memory())
 
+    def said(name: str) -> Any:
+        given = st.session_state[key].get(name)
+        return given.get("value") if isinstance(given, dict) else None
+
     def selection_changed() -> None:
-        memory.known = _selection(st.session_state[key].get("selected"))
+        memory.known = _selection(said("selected"))
         if on_select is not None:
             on_select(memory.known)
 
     def revealed_changed() -> None:
-        numbers = st.session_state[key].get("revealed")
+        numbers = said("revealed")
         memory.revealed = {n for n in numbers if type(n) is int} if isinstance(numbers, list) else set()
 
     def view_changed() -> None:
-        number = st.session_state[key].get("view")
+        number = said("view")
         memory.view = number if type(number) is int and 1 <= number <= len(trace.rounds) else None
         # This event is nobody's wish. It may carry an address from before the last click: say that again.
         if on_select is not None and memory.known is not None:

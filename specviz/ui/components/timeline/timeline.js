@@ -21,7 +21,8 @@ let lastUsed = null; // of several timelines on a page, the one that gets the ke
 export default function ({ data, parentElement, setStateValue }) {
   let timeline = instances.get(parentElement);
   if (!timeline) instances.set(parentElement, (timeline = new Timeline(parentElement)));
-  timeline.send = setStateValue;
+  // A value that the page has had before is no news to Streamlit. After a push it can be: say which it follows.
+  timeline.send = (name, value) => setStateValue(name, { value, push: data.push.version });
   timeline.update(data);
   return () => {
     instances.delete(parentElement);
