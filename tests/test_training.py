@@ -2,6 +2,9 @@
 
 import copy
 import json
+import multiprocessing
+import os
+import signal
 
 import numpy as np
 import pytest
@@ -256,6 +259,36 @@ def test_an_interrupted_training_ends_up_where_an_uninterrupted_one_does(target,
             fit.fit(again, **parts, budget=budget, checkpoint=path, report=lambda *a: None)
     resumed = TRAINEES["medusa"](target)
     assert torch.load(path, weights_only=True)["progress"]["step"] == 3
+    fit.fit(resumed, **parts, budget=budget, checkpoint=path, report=lambda *a: None)
+    for one, other in zip(whole.trained.parameters(), resumed.trained.parameters(), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a forked process")
+def test_a_killed_training_goes_on_from_its_checkpoint(target, examples, tmp_path, monkeypatch):
+    whole, _, _ = train(target, examples, "medusa", 8_000, tmp_path / "a")
+    monkeypatch.setattr(fit, "SAVE_SECONDS", 0.0)
+    parts = {"objective": objective_of(target), "training": examples[8:], "held_out": examples[:8]}
+    path, budget = tmp_path / "b.pt", fit.Budget(tokens=8_000)
+
+    def dies_while_it_saves():
+        saved = fit._save
+
+        def save(*given):
+            if given[-1].step == 4:
+                path.with_suffix(".partial").write_bytes(b"half a checkpoint")
+                os.kill(os.getpid(), signal.SIGKILL)
+            saved(*given)
+
+        fit._save = save
+        fit.fit(TRAINEES["medusa"](target), **parts, budget=budget, checkpoint=path, report=lambda *a: None)
+
+    process = multiprocessing.get_context("fork").Process(target=dies_while_it_saves)
+    process.start()
+    process.join(120)
+    assert process.exitcode == -signal.SIGKILL
+    assert torch.load(path, weights_only=True)["progress"]["step"] == 3
+    resumed = TRAINEES["medusa"](target)
     fit.fit(resumed, **parts, budget=budget, checkpoint=path, report=lambda *a: None)
     for one, other in zip(whole.trained.parameters(), resumed.trained.parameters(), strict=True):
         torch.testing.assert_close(one, other)

@@ -82,7 +82,7 @@ def fetch(report: Report = silent) -> Path:
     except OSError as error:
         raise FetchError(
             f"the built-in model cannot be kept in {folder.parent}: {error}. "
-            "Set SPECVIZ_HOME to a folder that can be written"
+            "Make room there, or set SPECVIZ_HOME to a folder that can be written"
         ) from error
     return folder
 

@@ -71,6 +71,31 @@ def test_draws_run_live_and_stop_answers(app, open_page):
     page.get_by_text("✓ agrees with p").first.wait_for()
 
 
+CONTRAST = """(button) => {
+  const light = (css) => {
+    const canvas = document.createElement('canvas').getContext('2d');
+    canvas.fillStyle = css; canvas.fillRect(0, 0, 1, 1);
+    const part = (v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4);
+    const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map(part);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  let behind = button;  // the first that is not transparent
+  const clear = (e) => ['transparent', 'rgba(0, 0, 0, 0)'].includes(getComputedStyle(e).backgroundColor);
+  while (clear(behind) && behind.parentElement) behind = behind.parentElement;
+  const [a, b] = [getComputedStyle(button).color, getComputedStyle(behind).backgroundColor].map(light);
+  return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_button_that_cannot_be_pressed_can_be_read(app, open_page, scheme):
+    page = open_page(f"{app}/exactness?run=capital&sel=6.1&draws=1%2C000", color_scheme=scheme)
+    draw = page.locator(".st-key-draw_toggle button").first
+    draw.wait_for(timeout=PATIENCE)
+    page.get_by_text("1,000 draws so far").wait_for(timeout=PATIENCE)
+    assert draw.is_disabled() and draw.evaluate(CONTRAST) >= 4.5
+
+
 def test_a_fault_is_chosen_with_the_keyboard_and_stands_in_the_address(app, open_page):
     page = open_page(f"{app}/exactness?run=capital&sel=6.1")
     first = page.get_by_role("radio", name="Correction drawn from p")

@@ -29,7 +29,8 @@ def trace(kind):
         return story(200)
     if kind == "long":
         return long_story(10_000)
-    return {"cut": cut_story, "lookup": lambda: story(60, drafter="ngram")}.get(kind, story)()
+    kinds = {"cut": cut_story, "lookup": lambda: story(60, drafter="ngram"), "wide": lambda: story(60, k=16)}
+    return kinds.get(kind, story)()
 
 
 def keep(selection):
@@ -396,6 +397,15 @@ def test_verified_tokens_behind_the_end_are_marked(show):
     assert last.locator(".cell.cut").count() >= 2
     assert "ends: end of text" in last.locator(".result").inner_text()
     assert "not emitted" in name_of(last.locator(".cell.cut").first)
+
+
+@pytest.mark.parametrize("width", [390, 1024])
+def test_what_ends_a_round_is_in_sight_however_long_the_draft(show, width):
+    page = show("wide", width=width)
+    right = page.locator(".grid, [role=grid]").first.evaluate("e => e.getBoundingClientRect().right")
+    for row in (0, 2):
+        box = page.locator(".row").nth(row).locator(".outcome").bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= min(right, width) + 1
 
 
 def test_rounds_without_a_draft_and_with_fewer_drafts(show):
