@@ -17,6 +17,7 @@ import numpy as np
 
 from specviz.decoding.drafters import DRAFTERS, DraftUnavailable, make_drafter
 from specviz.decoding.drafters.model import LanguageModelDrafter
+from specviz.decoding.features import Features, share, together
 from specviz.decoding.protocols import Pair
 from specviz.decoding.sampling import SamplingConfig, effective_probs
 from specviz.models.errors import LoadError
@@ -143,7 +144,9 @@ class Measurement:
                 f"{first} of them are only context"
             )
         self._cache = pair.target.new_cache()
-        self._wants_features = any(isinstance(law, _ProposedLaw) and law.wants_features for law in self.laws)
+        self._features_asked = together(
+            law.wants_features for law in self.laws if isinstance(law, _ProposedLaw)
+        )
         self._features: list[Any] = []
         self._leading: list[Leading] = []
 
@@ -171,14 +174,14 @@ class Measurement:
         end = min(begin + CHUNK, len(self.tokens))
         fed = self.tokens[begin - 1 if self.positions else 0 : end - 1]
         rows = end - begin
-        output = self.pair.target.forward(fed, self._cache, rows, self._wants_features)
+        output = self.pair.target.forward(fed, self._cache, rows, self._features_asked)
         prefixes = [self.tokens[:i] for i in range(begin, end)]
         target = self.pair.target
         probs = effective_probs(output.logits, prefixes, self.sampling, target.available).probs
         if output.features is not None:
             self._features.extend(output.features)
         for law in self.laws:
-            law.follow(self.tokens, begin, fed, probs, self._features)
+            law.follow(self.tokens, begin, fed, probs, self._features, self._features_asked)
         self._leading.extend(leading(row) for row in probs)
 
     def result(self) -> Measured:
@@ -196,7 +199,13 @@ class _ModelLaw:
         self.drafter = drafter
 
     def follow(
-        self, tokens: Sequence[int], begin: int, fed: Sequence[int], probs: np.ndarray, features: list[Any]
+        self,
+        tokens: Sequence[int],
+        begin: int,
+        fed: Sequence[int],
+        probs: np.ndarray,
+        features: list[Any],
+        asked: Features,
     ) -> None:
         """Take the positions of the tokens from `begin` on, a row of `probs` each."""
         model = self.drafter.model
@@ -227,13 +236,19 @@ class _ProposedLaw:
         self.ahead: list[list[np.ndarray | None]] = []
 
     def follow(
-        self, tokens: Sequence[int], begin: int, fed: Sequence[int], probs: np.ndarray, features: list[Any]
+        self,
+        tokens: Sequence[int],
+        begin: int,
+        fed: Sequence[int],
+        probs: np.ndarray,
+        features: list[Any],
+        asked: Features,
     ) -> None:
         """Take the positions of the tokens from `begin` on, a row of `probs` each."""
         for i, p in enumerate(probs, begin):
             told = None
             if self.wants_features:
-                told = features[self.seen : i - 1]
+                told = share(features[self.seen : i - 1], asked, self.wants_features)
                 self.seen = i - 1
             self.drafter.observe(tokens[:i], told)
             room = min(self.depth, len(tokens) - i)

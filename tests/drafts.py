@@ -58,6 +58,8 @@ class TableHeads:
 class TableEagle:
     """Logits and features from all it was fed: tokens, and what it was told of the features before."""
 
+    reads = True
+
     def __init__(self, vocab_size, context_length=64, available=None):
         self.vocab_size, self.context_length, self.available = vocab_size, context_length, available
         self.no_feature = np.zeros(WIDTH)

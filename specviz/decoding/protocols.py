@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from specviz.decoding.cache import Cache
+from specviz.decoding.features import Features
 from specviz.decoding.trace import ModelInfo, PairInfo, TokenText
 
 
@@ -16,8 +17,8 @@ class ModelOutput:
 
     Attributes:
         logits: (rows, V) float32 or better, on the CPU, cut or padded to the pair's vocabulary.
-        features: last hidden states of all fed tokens, (fed, width), on the model's device; None unless
-            asked for.
+        features: hidden states of all fed tokens, (fed, width), on the model's device; None unless asked
+            for.
     """
 
     logits: np.ndarray
@@ -43,8 +44,11 @@ class LanguageModel(Protocol):
 
     def new_cache(self) -> Cache: ...
 
-    def forward(self, tokens: Sequence[int], cache: Cache, rows: int, features: bool = False) -> ModelOutput:
-        """Feed `tokens` behind what `cache` holds; return the logits of the last `rows` of them."""
+    def forward(
+        self, tokens: Sequence[int], cache: Cache, rows: int, features: Features = False
+    ) -> ModelOutput:
+        """Feed `tokens` behind what `cache` holds; return the logits of the last `rows` of them, and the
+        hidden states that `features` names."""
 
 
 class OwnModel(LanguageModel, Protocol):
@@ -71,14 +75,17 @@ class MedusaHeads(Protocol):
 
 
 class EagleModel(Protocol):
-    """A model of the target's features: the last hidden states after its final norm.
+    """A model of the target's features, which are hidden states of it.
 
     Attributes:
+        reads: which hidden states those are.
         context_length: most positions it can be fed.
         available: ids it can propose, None for all.
-        no_feature: stands before the first token of a text.
+        no_feature: stands before the first token of a text; None if the model drafts nothing from that
+            token alone.
     """
 
+    reads: Features
     context_length: int
     available: np.ndarray | None
     no_feature: Any
@@ -86,10 +93,11 @@ class EagleModel(Protocol):
     def new_cache(self) -> Cache: ...
 
     def forward(self, tokens: Sequence[int], before: Sequence[Any], cache: Cache) -> ModelOutput:
-        """Feed tokens, each with the feature (width,) of the token before it, behind what `cache` holds.
+        """Feed tokens, each with the feature of the token before it, behind what `cache` holds. That is the
+        target's, or what this model predicted for a token it was fed last.
 
         Returns:
-            logits (1, V) of what follows the last token, and as features the one predicted for it, (width,).
+            logits (1, V) of what follows the last token, and as features what is predicted for it.
         """
 
     def info(self) -> ModelInfo: ...

@@ -19,6 +19,7 @@ import numpy as np
 
 from specviz.decoding import cache as caches
 from specviz.decoding.drafters.model import LanguageModelDrafter
+from specviz.decoding.features import Features, share, together
 from specviz.decoding.protocols import Pair
 from specviz.decoding.randomness import ChosenDrafts, inverse_cdf
 from specviz.decoding.sampling import SamplingConfig, effective_probs
@@ -116,7 +117,7 @@ def along(
     """
     n = len(tokens) - first
     walkers = [_walker(source, pair, tokens, first) for source in sources]
-    features_wanted = any(w.wants_features for w in walkers)
+    asked = together(w.wants_features for w in walkers)
     cache, features = pair.target.new_cache(), []
     names = (
         "p",
@@ -137,7 +138,7 @@ def along(
     for begin in range(first, len(tokens), CHUNK):
         end = min(begin + CHUNK, len(tokens))
         fed = tokens[caches.length(cache) : end - 1]
-        output = pair.target.forward(fed, cache, end - begin, features_wanted)
+        output = pair.target.forward(fed, cache, end - begin, asked)
         if output.features is not None:
             features.extend(output.features)
         prefixes = [tokens[:i] for i in range(begin, end)]
@@ -150,7 +151,7 @@ def along(
         found["p_entropy"][here] = _entropy(p)
         found["p_top"][here] = p.max(axis=1)
         for index, walker in enumerate(walkers):
-            seen = walker.follow(begin, end, features)
+            seen = walker.follow(begin, end, share(features, asked, walker.wants_features))
             for name, laws in seen.laws.items():
                 for row, law in enumerate(laws):
                     if law is None or not _is_watched(index, name):
@@ -191,7 +192,7 @@ def _is_watched(index: int, controls: str) -> bool:
 class _Walker:
     """Collects q(x) of one source along the text."""
 
-    wants_features = False
+    wants_features: Features = False
 
     def __init__(self, source: Source, pair: Pair, tokens: Sequence[int], first: int, depth: int) -> None:
         self.source = source
@@ -213,7 +214,7 @@ class _Walker:
         """Tokens of the text up to which the draft can draft; None for no limit."""
         return None
 
-    def follow(self, begin: int, end: int, features: list[Any]) -> _Seen:
+    def follow(self, begin: int, end: int, features: Sequence[Any]) -> _Seen:
         raise NotImplementedError
 
     def unable(self, p: np.ndarray) -> np.ndarray:
@@ -247,7 +248,7 @@ class _ModelWalker(_Walker):
     def limit(self) -> int | None:
         return self.model.context_length - self.shift
 
-    def follow(self, begin: int, end: int, features: list[Any]) -> _Seen:
+    def follow(self, begin: int, end: int, features: Sequence[Any]) -> _Seen:
         limit = self.model.context_length - self.shift
         known = max(0, min(end, limit + 1) - begin)  # positions that the context still reaches
         laws: dict[str, list[np.ndarray | None]] = {name: [None] * (end - begin) for name in (NOW, EQUAL)}
@@ -291,7 +292,7 @@ class _ProposedWalker(_Walker):
     def limit(self) -> int | None:
         return self.drafter.context_length
 
-    def follow(self, begin: int, end: int, features: list[Any]) -> _Seen:
+    def follow(self, begin: int, end: int, features: Sequence[Any]) -> _Seen:
         laws: dict[str, list[np.ndarray | None]] = {name: [None] * (end - begin) for name in (NOW, EQUAL)}
         logprob = np.full(end - begin, np.nan)
         limit = self.drafter.context_length

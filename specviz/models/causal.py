@@ -15,6 +15,7 @@ import torch
 from torch import nn
 from transformers.utils import ModelOutput
 
+from specviz.decoding.features import LAST, Features
 from specviz.models import products
 
 
@@ -66,19 +67,39 @@ def _copied(module: Any) -> Any:
     """The module with containers of its own around the same submodules and weights."""
     made = copy.copy(module)
     made._modules = dict(module._modules)
-    made._forward_hooks = type(module._forward_hooks)(module._forward_hooks)
+    for hooks in ("_forward_hooks", "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs"):
+        made.__dict__[hooks] = type(module.__dict__[hooks])(module.__dict__[hooks])
     # Spread over devices, a module's `forward` is bound to the module it was made for.
     for name in ("forward", "_old_forward", "_hf_hook"):
         made.__dict__.pop(name, None)
     return made
 
 
-def run_watched(model: Any, path: str, *args: Any, **kwargs: Any) -> tuple[Any, torch.Tensor]:
-    """The model's own output, and the last hidden states (batch, n, width) of the body at `path`."""
-    seen: list[torch.Tensor] = []
-    body = _copied(model.get_submodule(path))
-    body.register_forward_hook(lambda module, args, output: seen.append(output.last_hidden_state))
-    return with_module(model, path, body)(*args, **kwargs), seen[0]
+def run_watched(
+    model: Any, path: str, *args: Any, features: Features = True, **kwargs: Any
+) -> tuple[Any, torch.Tensor]:
+    """The model's own output, and hidden states (batch, n, width) of the body at `path`: those that
+    `features` names, side by side."""
+    layers = features if isinstance(features, tuple) else (LAST,)
+    seen: dict[int, torch.Tensor] = {}
+
+    def note(layer: int) -> Any:
+        def hook(module: Any, args: Any, kwargs: Any) -> None:
+            seen[layer] = args[0] if args else kwargs["hidden_states"]
+
+        return hook
+
+    body = model.get_submodule(path)
+    inner = set(layers) - {LAST}
+    name = layer_list(body) if inner else ""
+    for layer in inner:
+        watched = _copied(body.get_submodule(f"{name}.{layer}"))
+        watched.register_forward_pre_hook(note(layer), with_kwargs=True)
+        body = with_module(body, f"{name}.{layer}", watched)
+    body = _copied(body)
+    body.register_forward_hook(lambda module, args, output: seen.update({LAST: output.last_hidden_state}))
+    out = with_module(model, path, body)(*args, **kwargs)
+    return out, torch.cat([seen[layer].to(seen[layers[0]].device) for layer in layers], dim=-1)
 
 
 @dataclass

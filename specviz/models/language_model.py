@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from specviz.decoding.cache import Cache
+from specviz.decoding.features import Features
 from specviz.decoding.protocols import ModelOutput
 from specviz.decoding.trace import ModelInfo
 from specviz.models.errors import LoadError, first_line
@@ -140,7 +141,9 @@ class TransformersModel:
         # mask still applies the window), so that any layer can be cut anywhere.
         return DynamicCache()
 
-    def forward(self, tokens: Sequence[int], cache: Cache, rows: int, features: bool = False) -> ModelOutput:
+    def forward(
+        self, tokens: Sequence[int], cache: Cache, rows: int, features: Features = False
+    ) -> ModelOutput:
         """Feed `tokens` behind what `cache` holds; return the logits of the last `rows` of them."""
         import torch
 
@@ -150,7 +153,7 @@ class TransformersModel:
             logits, states = self._pass(fed, cache, rows, features)
             # Half precision goes to float32 before anything is computed from it.
             output = ModelOutput(
-                self._spread(logits[0].float().cpu().numpy()), states[0] if features else None
+                self.on_all(logits[0].float().cpu().numpy()), states[0] if features else None
             )
         self.forward_seconds += perf_counter() - began
         return output
@@ -169,7 +172,7 @@ class TransformersModel:
             repeated.batch_repeat_interleave(len(endings))  # type: ignore[attr-defined]
             fed = torch.tensor([self._readable(ending) for ending in endings], device=self.device)
             logits, _ = self._pass(fed, repeated, 1, False)
-            return self._spread(logits[:, 0].float().cpu().numpy())
+            return self.on_all(logits[:, 0].float().cpu().numpy())
 
     def _readable(self, tokens: Sequence[int]) -> list[int]:
         """The tokens, each one that the embedding has.
@@ -185,22 +188,22 @@ class TransformersModel:
             )
         return [token if token < self.embedded else self.stand_in for token in tokens]
 
-    def _pass(self, fed: Any, cache: Cache, rows: int, features: bool) -> tuple[Any, Any]:
+    def _pass(self, fed: Any, cache: Cache, rows: int, features: Features) -> tuple[Any, Any]:
         """Feed token ids (batch, n).
 
         Returns:
-            logits (batch, rows, width) and, if asked for, last hidden states (batch, n, hidden).
+            logits (batch, rows, width) and, if asked for, hidden states (batch, n, hidden of all asked for).
         """
         asked = {"cache": cache, "use_cache": True, **({"logits_to_keep": rows} if self._keeps_rows else {})}
         if features:
             from specviz.models import causal
 
-            out, states = causal.run_watched(self.model, self.body_path, fed, **asked)
+            out, states = causal.run_watched(self.model, self.body_path, fed, features=features, **asked)
         else:
             out, states = self.model(fed, **asked), None
         return out.logits[:, -rows:], states  # a family may ignore how many rows are asked for
 
-    def _spread(self, logits: np.ndarray) -> np.ndarray:
+    def on_all(self, logits: np.ndarray) -> np.ndarray:
         """(rows, width) to (rows, V); what the model cannot emit is -inf."""
         missing = self.vocab_size - logits.shape[1]
         if missing <= 0:
@@ -274,9 +277,14 @@ class TrimmedHead:
 
     def spread(self, logits: np.ndarray) -> np.ndarray:
         """(rows, n) to (rows, V), -inf elsewhere."""
-        spread = np.full((len(logits), self.vocab_size), -np.inf, dtype=np.float32)
-        spread[:, self.ids] = logits
-        return spread
+        return spread(logits, self.ids, self.vocab_size)
+
+
+def spread(logits: np.ndarray, ids: np.ndarray, vocab_size: int) -> np.ndarray:
+    """Logits (rows, n) of some ids to (rows, V), -inf elsewhere."""
+    made = np.full((len(logits), vocab_size), -np.inf, dtype=np.float32)
+    made[:, ids] = logits
+    return made
 
 
 class TrimmedDraft(TransformersModel):
@@ -297,11 +305,11 @@ class TrimmedDraft(TransformersModel):
     def _width(self) -> int:
         return len(self.head)
 
-    def _pass(self, fed: Any, cache: Cache, rows: int, features: bool) -> tuple[Any, Any]:
+    def _pass(self, fed: Any, cache: Cache, rows: int, features: Features) -> tuple[Any, Any]:
         states = self.model(fed, cache=cache, use_cache=True).last_hidden_state
         return self.head.head(states[:, -rows:]), states if features else None
 
-    def _spread(self, logits: np.ndarray) -> np.ndarray:
+    def on_all(self, logits: np.ndarray) -> np.ndarray:
         return self.head.spread(logits)
 
     def info(self) -> ModelInfo:

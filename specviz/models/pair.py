@@ -6,17 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from specviz.decoding.protocols import EagleModel, MedusaHeads
 from specviz.decoding.trace import PairInfo, TokenText
-from specviz.models import sources
+from specviz.models import checkpoints, sources
 from specviz.models.compatibility import Compatibility, compatibility
 from specviz.models.drafts import eagle_draft, medusa_draft, model_draft
 from specviz.models.errors import IncompatiblePair, LoadError
 from specviz.models.language_model import TransformersModel
 from specviz.models.progress import Progress, Report, silent
 from specviz.models.prompts import PromptEncoder
-from specviz.models.report import Line, after_loading, before_loading, refused
+from specviz.models.report import Line, after_loading, before_loading, declared, proposes, refused
 from specviz.models.suitability import require_suitable
-from specviz.models.target_drafts import EagleDraft, EarlyExit, MedusaDraft
+from specviz.models.target_drafts import EarlyExit
 from specviz.models.tokens import TokenTexts, special_ids
 
 
@@ -29,6 +30,7 @@ class LoadedPair:
         tokenizer: the target's.
         fingerprint: identifies the target's weights.
         compatibility: how the two tokenizers compare; None for a draft without one of its own.
+        published: the draft of a checkpoint that is no model of its own, by kind of drafter.
     """
 
     def __init__(
@@ -39,36 +41,44 @@ class LoadedPair:
         tokenizer: Any,
         fingerprint: str = "",
         compatibility: Compatibility | None = None,
+        published: dict[str, Any] | None = None,
     ) -> None:
         self.target = target
         self.draft = draft
         self.tokenizer = tokenizer
         self.vocab_size = target.vocab_size
         self.compatibility = compatibility
+        self.published = published or {}
         self.loaded: sources.Loaded | None = None  # the target as it came
         self.dtype_reason = ""  # why it runs in its dtype, where that was not asked for
         self.report: tuple[Line, ...] = ()  # what was looked at before the first round
         self.eos_ids = eos_ids(target.model, tokenizer)
         self.special_ids = special_ids(tokenizer)
         self.prompts = PromptEncoder(tokenizer)
+        own = draft or next(iter(self.published.values()), None)
+        proposed = _emittable(draft) if draft else own.info().vocab_size if own else self.vocab_size
         self.info = PairInfo(
             name=name,
             target=target.info(),
-            draft=draft.info() if draft else None,
+            draft=own.info() if own else None,
             vocab_size=self.vocab_size,
-            draft_vocab_size=_emittable(draft) if draft else self.vocab_size,
+            draft_vocab_size=proposed,
             fingerprint=fingerprint,
         )
         self._texts = TokenTexts(tokenizer)
 
     @cached_property
-    def medusa(self) -> MedusaDraft | None:
+    def medusa(self) -> MedusaHeads | None:
         """Medusa heads for this target, read when first asked for; None if there are none."""
+        if "medusa" in self.published:
+            return self.published["medusa"]
         return medusa_draft(self.target, self.info.fingerprint)
 
     @cached_property
-    def eagle(self) -> EagleDraft | None:
+    def eagle(self) -> EagleModel | None:
         """The EAGLE-style draft for this target, read when first asked for; None if there is none."""
+        if "eagle" in self.published:
+            return self.published["eagle"]
         return eagle_draft(self.target, self.info.fingerprint)
 
     def early_exit(self, layers: int | None = None) -> EarlyExit:
@@ -127,8 +137,9 @@ def load_pair(
     Args:
         target: "built-in", a hub id (with "@revision" for a branch, tag or commit), a local folder in
             transformers' format with safetensors weights, or a local GGUF file.
-        draft: likewise. None means the draft trained for this target: the one that ships with the
-            built-in target, one trained on this machine, or none.
+        draft: likewise, or a draft checkpoint as engines serve them (`specviz.models.checkpoints`). None
+            means the draft trained for this target: the one that ships with the built-in target, one
+            trained on this machine, or none.
         device: "cpu", "cuda", "cuda:1", "mps", or "auto" to spread a model over all GPUs; None chooses
             CUDA, then MPS, then the CPU.
         dtype: "float32", "bfloat16" or "float16"; None means bfloat16 on a GPU that has it natively, for the
@@ -184,20 +195,20 @@ def _load(
 
     opened = sources.open(target, report)
     other, compared = None, None
+    public = None if draft in (None, target) else checkpoints.find(str(draft), report)
+    if public is not None:
+        lines += before_loading(opened, None, None, place, place)
+        if draft_place != place:
+            raise LoadError(f"{draft} works on the target's hidden states: its device and dtype too")
+        return _with_public(opened, public, place, beside, report, lines)
     if draft is not None:
         other = opened if draft == target else sources.open(draft, report)
         compared = compatibility(opened.tokenizer, other.tokenizer, opened.width, other.width)
     lines += before_loading(opened, other, compared, place, draft_place)
     if compared is not None and not compared.ok:
         raise IncompatiblePair(f"{target} and {draft} cannot work together: {compared}")
-    shared = None if beside is None else beside.loaded
-    reused = shared is not None and shared.is_from(target, place)
-    loaded = shared if shared is not None and reused else opened.load(place, report)
+    loaded, target_model = _target(opened, place, beside, report)
     width, known = loaded.vocab_size, loaded.known_ids()
-    target_model = TransformersModel(loaded.model, loaded.name, width, known)
-    require_suitable(target_model)
-    if not reused:
-        products.prepare(target_model)
     draft_model: TransformersModel | None = None
     if other is None:
         report(Progress("loading the draft", 0, 0))
@@ -211,6 +222,42 @@ def _load(
     lines += after_loading(target_model, draft_model)
     name = target if draft is None else f"{target} + {draft}"
     pair = LoadedPair(name, target_model, draft_model, loaded.tokenizer, loaded.fingerprint, compared)
+    pair.loaded = loaded
+    return pair
+
+
+def _target(
+    opened: sources.Opened, place: sources.Place, beside: LoadedPair | None, report: Report
+) -> tuple[sources.Loaded, TransformersModel]:
+    """The target: the one of `beside` if that is the same, else read and prepared."""
+    from specviz.models import products
+
+    shared = None if beside is None else beside.loaded
+    reused = shared is not None and shared.is_from(opened.source, place)
+    loaded = shared if shared is not None and reused else opened.load(place, report)
+    model = TransformersModel(loaded.model, loaded.name, loaded.vocab_size, loaded.known_ids())
+    require_suitable(model)
+    if not reused:
+        products.prepare(model)
+    return loaded, model
+
+
+def _with_public(
+    opened: sources.Opened,
+    public: checkpoints.Checkpoint,
+    place: sources.Place,
+    beside: LoadedPair | None,
+    report: Report,
+    lines: list[Line],
+) -> LoadedPair:
+    """A pair of a target and a published draft checkpoint."""
+    lines += declared(public, opened)
+    loaded, model = _target(opened, place, beside, report)
+    draft = public.load(model, report)
+    lines += after_loading(model, None) + proposes(draft, model)
+    name = f"{opened.source} + {public.source}"
+    made = {public.kind: draft}
+    pair = LoadedPair(name, model, None, loaded.tokenizer, loaded.fingerprint, published=made)
     pair.loaded = loaded
     return pair
 

@@ -3,12 +3,15 @@
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from specviz.models import memory
 from specviz.models.compatibility import Compatibility
 from specviz.models.language_model import NO_LIMIT, TransformersModel, TrimmedDraft, context_limit
 from specviz.models.sources import Opened, Place
+
+if TYPE_CHECKING:
+    from specviz.models.checkpoints import Checkpoint
 
 State = Literal["fine", "handled", "refused"]
 
@@ -64,6 +67,57 @@ def after_loading(target: TransformersModel, draft: TransformersModel | None) ->
                     "instead",
                 )
             )
+    return lines
+
+
+def declared(public: "Checkpoint", target: Opened) -> list[Line]:
+    """What a draft checkpoint says of itself, before its weights are read."""
+    files = public.weights.files
+    text = f"{public.source}: {public.layout.name}; {public.weights.numbers / 1e6:,.1f} M numbers in "
+    text += f"{len(files)} file{'s' if len(files) > 1 else ''}"
+    text += f", commit {public.revision[:12]}" if public.revision else ""
+    lines = [Line("draft", "fine", text)]
+    mine, its = target.source.rstrip("/").rpartition("/")[2], public.verifier.rstrip("/").rpartition("/")[2]
+    if not its:
+        lines.append(
+            Line(
+                "verifier",
+                "handled",
+                "the draft does not say which target it was trained for: sizes are checked, and nothing else "
+                "can be; with another target it is exact, and useless",
+            )
+        )
+    elif its.partition("@")[0].lower() == mine.partition("@")[0].lower():
+        lines.append(Line("verifier", "fine", f"the draft was trained for {public.verifier}"))
+    else:
+        lines.append(
+            Line(
+                "verifier",
+                "handled",
+                f"the draft says it was trained for {public.verifier}, and the target is {target.source}: if "
+                "these are not the same weights, few drafts will be accepted",
+            )
+        )
+    return lines
+
+
+def proposes(draft: Any, target: TransformersModel) -> list[Line]:
+    """What a draft checkpoint takes of the target, and may propose."""
+    reads = getattr(draft, "reads", True)
+    text = "it reads the target's last hidden state, after the final norm"
+    if isinstance(reads, tuple):
+        text = f"it reads what goes into layers {', '.join(map(str, reads))} of the target (counted from 0)"
+    lines = [Line("features", "fine", text)]
+    every = target.vocab_size if target.available is None else len(target.available)
+    own = every if draft.available is None else len(draft.available)
+    if own == every:
+        lines.append(Line("ids", "fine", f"the draft may propose all {every:,} of the target"))
+    else:
+        lines.append(
+            Line(
+                "ids", "handled", f"the draft may propose {own:,} of the target's {every:,}; q is 0 elsewhere"
+            )
+        )
     return lines
 
 

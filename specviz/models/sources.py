@@ -203,7 +203,7 @@ def open(source: str, report: Report) -> Opened:
     Raises:
         LoadError: saying what was tried.
     """
-    path, revision = _path(source, report)
+    path, revision = locate(source, report)
     name = builtin.NAME if source == BUILT_IN else path.stem if path.is_file() else Path(source).name
     name = name if not revision else name.partition("@")[0]
     found = gguf.find(path, source) if path.is_file() else weights.find(path, source)
@@ -241,10 +241,10 @@ def _named(path: Path) -> dict[str, Any]:
 
 def fetch(source: str, report: Report) -> Path:
     """The folder or file with a source's model, fetched if need be."""
-    return _path(source, report)[0]
+    return locate(source, report)[0]
 
 
-def _path(source: str, report: Report) -> tuple[Path, str]:
+def locate(source: str, report: Report) -> tuple[Path, str]:
     """The folder or file with a source's model, fetched if need be, and the hub's commit."""
     if source == BUILT_IN:
         return builtin.fetch(report), ""

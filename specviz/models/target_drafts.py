@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from specviz.decoding.cache import Cache
+from specviz.decoding.features import Features
 from specviz.decoding.protocols import ModelOutput
 from specviz.decoding.trace import ModelInfo
 from specviz.models.language_model import TransformersModel, TrimmedHead
@@ -70,6 +71,8 @@ class EagleDraft:
         info: what the draft is.
         context_length: the target's.
     """
+
+    reads: Features = True  # the last hidden states
 
     def __init__(
         self, core: Any, embedding: Any, head: TrimmedHead, info: ModelInfo, context_length: int

@@ -50,7 +50,7 @@ def find(folder: Path, source: str) -> Weights:
     missing = [path.name for path in files if not path.is_file()]
     if missing:
         raise LoadError(
-            f"{source} is incomplete: its index names {len(files)} files, and {_few(missing)} "
+            f"{source} is incomplete: its index names {len(files)} files, and {few(missing)} "
             f"{'is' if len(missing) == 1 else 'are'} not there. Finish the download and load it again"
         )
     numbers = sum(count(read_header(path)) for path in files)
@@ -58,9 +58,9 @@ def find(folder: Path, source: str) -> Weights:
     adapters = {name for name in strays if name.startswith("adapter")}
     ignored = []
     if adapters or (folder / ADAPTER).is_file():
-        ignored.append(f"the adapter beside it is not applied ({_few(sorted(adapters)) or ADAPTER})")
+        ignored.append(f"the adapter beside it is not applied ({few(sorted(adapters)) or ADAPTER})")
     if strays - adapters:
-        ignored.append(f"files that its index does not name are not read ({_few(sorted(strays - adapters))})")
+        ignored.append(f"files that its index does not name are not read ({few(sorted(strays - adapters))})")
     return Weights(tuple(files), numbers, tuple(ignored))
 
 
@@ -87,7 +87,7 @@ def _named(folder: Path, source: str) -> list[Path]:
     other = sorted(path.name for path in folder.glob("*.safetensors"))
     if other:
         raise LoadError(
-            f"{source} has neither {SINGLE} nor {INDEX} in {folder}; what is there ({_few(other)}) does not "
+            f"{source} has neither {SINGLE} nor {INDEX} in {folder}; what is there ({few(other)}) does not "
             "say whether it is the model"
         )
     gguf = sorted(path.name for path in folder.glob("*.gguf"))
@@ -154,7 +154,7 @@ def require_memory(numbers: int, device: str, dtype: str, source: str) -> None:
     )
 
 
-def _few(names: Iterable[str], most: int = 3) -> str:
+def few(names: Iterable[str], most: int = 3) -> str:
     """The first names, and how many more there are."""
     every = list(names)
     more = f" and {len(every) - most} more" if len(every) > most else ""
@@ -175,14 +175,14 @@ def require_all_loaded(info: dict[str, Any], source: str) -> None:
     if missing:
         raise LoadError(
             f"{source} cannot be used: its files lack {len(missing)} of the model's tensors "
-            f"({_few(missing)}), "
+            f"({few(missing)}), "
             "which would be random numbers"
         )
     if unexpected:
         raise LoadError(
             f"{source} cannot be used: its files hold {len(unexpected)} tensors that the model has no place "
             "for "
-            f"({_few(unexpected)}), so they are those of another model than its config says"
+            f"({few(unexpected)}), so they are those of another model than its config says"
         )
     if mismatched:
-        raise LoadError(f"{source} cannot be used: the shapes of {_few(mismatched)} differ from its config")
+        raise LoadError(f"{source} cannot be used: the shapes of {few(mismatched)} differ from its config")

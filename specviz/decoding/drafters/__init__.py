@@ -23,7 +23,8 @@ def make_drafter(kind: str, pair: Pair, sampling: SamplingConfig, score: Scorer 
 
     Args:
         kind: one of `DRAFTERS`. Two take a setting behind a colon: "early-exit:20" (layers) and
-            "ngram:2-5" (smallest and largest size of the suffix that is looked up).
+            "ngram:2-5" (smallest and largest size of the suffix that is looked up). "model" is the pair's
+            own draft: of another kind where that is no language model.
         pair: what it drafts for.
         sampling: the draft's controls.
         score: from logits to q; `effective_probs` if None.
@@ -33,6 +34,8 @@ def make_drafter(kind: str, pair: Pair, sampling: SamplingConfig, score: Scorer 
         DraftUnavailable: if the pair lacks what this kind needs.
     """
     name, settings = settings_of(kind)
+    if name == "model" and pair.draft is None:
+        name = next(iter(getattr(pair, "published", ())), name)
     return DRAFTERS[name](pair, sampling, score or effective_probs, **settings)
 
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from specviz.decoding.cache import Cache
+from specviz.decoding.features import Features
 from specviz.decoding.randomness import RoundRandomness
 from specviz.decoding.sampling import Effective, NonFiniteLogits, SamplingConfig, Scorer
 from specviz.decoding.trace import ModelInfo
@@ -51,14 +52,14 @@ class Drafter(Protocol):
         info: the model that drafts; None for a drafter without one.
         cache: the drafter's own cache, None if it has none.
         context_length: most committed tokens it can work from; None if unlimited.
-        wants_features: True if `observe` needs the target's hidden states.
+        wants_features: which of the target's hidden states `observe` needs, False for none.
     """
 
     kind: str
     info: ModelInfo | None
     cache: Cache | None
     context_length: int | None
-    wants_features: bool
+    wants_features: Features
 
     def propose(self, prefix: Sequence[int], k: int, randomness: RoundRandomness) -> Proposal:
         """Draft at most `k` tokens to follow `prefix`, the committed tokens."""

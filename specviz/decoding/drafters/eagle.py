@@ -1,9 +1,10 @@
 """EAGLE-style drafting (Li et al. 2024, arXiv 2401.15077): predict the target's next feature.
 
-A feature is the target's last hidden state after its final norm. One decoder layer sees, at each
-position, a token and the feature of the token before, and predicts this token's feature; the target's
-head turns that into q. Within a block it runs on its own features. After each round the target's real
-ones are known, so the positions made from its own are cut and made again.
+A feature is the target's last hidden state after its final norm; EAGLE-3 (Li et al. 2025, arXiv 2503.01840)
+takes three from inside the target. One decoder layer sees, at each position, a token and the feature of the
+token before, and predicts this token's feature; a head turns that into q. Within a block it runs on its own
+features. After each round the target's real ones are known, so the positions made from its own are cut and
+made again.
 
 The original verifies a tree of greedy drafts; this is a chain of sampled ones under the exact rule.
 """
@@ -22,7 +23,6 @@ class EagleDrafter:
     """Drafts autoregressively on features. The first round drafts nothing: no feature is known yet."""
 
     kind = "eagle"
-    wants_features = True
 
     def __init__(self, pair: Pair, sampling: SamplingConfig, score: Scorer = effective_probs) -> None:
         if pair.eagle is None:
@@ -31,6 +31,7 @@ class EagleDrafter:
                 "`python -m specviz train-drafts --kind eagle`, or use another drafter"
             )
         self.model = pair.eagle
+        self.wants_features = self.model.reads
         self.info = self.model.info()
         self.vocab_size = pair.vocab_size
         self.sampling = sampling
@@ -41,7 +42,8 @@ class EagleDrafter:
         self.features: list[Any] = []  # the target's, of all committed tokens but the last
 
     def propose(self, prefix: Sequence[int], k: int, randomness: RoundRandomness) -> Proposal:
-        if k == 0 or len(self.features) != len(prefix) - 1:
+        alone = len(prefix) == 1 and self.model.no_feature is None
+        if k == 0 or alone or len(self.features) != len(prefix) - 1:
             return empty_proposal(self.vocab_size)
         block = Block(prefix, self.sampling, self.model.available, randomness, self.score)
         first = caches.length(self.cache)
