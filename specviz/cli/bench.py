@@ -12,7 +12,7 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
-from specviz.cli import bench_class, bench_pages, bench_trees, options
+from specviz.cli import bench_class, bench_host, bench_pages, bench_trees, options
 from specviz.recipe import Recipe
 
 
@@ -183,6 +183,7 @@ def trees(args: argparse.Namespace) -> dict[str, str]:
 LONG = ("rules", "trees", "class")  # minutes; by name only
 BENCHMARKS = {
     "engine": engine,
+    "host": bench_host.measure,
     "engines": engines,
     "rules": rules,
     "trees": trees,

@@ -18,6 +18,7 @@ from specviz.decoding.verify import Verdict
 # How many leading tokens by p, by q and by residual every table holds. Whoever re-judges a trace may
 # rely on it: the first LEADING tokens by any of the three are never among the rest.
 LEADING = 8
+SPARSE = 4  # at most one token in so many has a probability: then the others are left out of all sums
 # What the bonus row has none of.
 OF_A_DRAFT = ("token", "p", "q", "u", "draft_u", "p_rank", "q_rank")
 OF_TWO_ROWS = ("beta", "residual_mass", "kl", "q_entropy", "draft_logsumexp")
@@ -133,43 +134,45 @@ def _position(
     work: np.ndarray,
 ) -> Position:
     k = len(proposal.tokens)
-    p = target.probs[row]
-    p_logs = None if target.log_probs is None else target.log_probs[row]
-    state = state_of(row, k, verdict.accepted)
+    full_p, full_q = target.probs[row], proposal.probs[row] if row < k else None
+    held = _held(full_p, full_q)
+    p, work = full_p[held], work[:, : len(full_p[held])]
+    p_logs = None if target.log_probs is None else target.log_probs[row][held]
     drawn = [verdict.token] if row == verdict.accepted else []
-    leading = [heaviest(p, LEADING)]
+    leading = [_names(held, heaviest(p, LEADING))]
     if p_logs is None:
         leading.append(_leading_logits(target_logits, target.removed, row))
     root = np.sqrt(p, out=work[0])
     common: dict[str, Any] = {
-        "state": state,
+        "state": state_of(row, k, verdict.accepted),
         "p_entropy": _entropy(p, p_logs),
         "p_root_sum": float(root.sum()),
         "p_sesqui_sum": float(p @ root),
         "target_logsumexp": _finite(target.logsumexp[row]),
     }
-    if row == k:
+    if full_q is None:
         ids = np.concatenate([*leading, drawn])
-        table, rest = _table(ids, row, p, None, target_logits, target, proposal, work)
-        return Position(**common, **NO_DRAFT, table=table, rest=rest)
-    q, token = proposal.probs[row], proposal.tokens[row]
-    q_logs = None if proposal.log_probs is None else proposal.log_probs[row]
+        table = _table(ids, row, full_p, None, target_logits, target, proposal)
+        return Position(**common, **NO_DRAFT, table=table, rest=_rest(p, None, held, table, len(full_p), work))
+    q, token = full_q[held], proposal.tokens[row]
+    q_logs = None if proposal.log_probs is None else proposal.log_probs[row][held]
     excess = np.maximum(np.subtract(p, q, out=work[0]), 0.0, out=work[0])
     excess_mass = float(excess.sum())
-    leading += [heaviest(q, LEADING), heaviest(excess, LEADING)]
+    leading += [_names(held, heaviest(q, LEADING)), _names(held, heaviest(excess, LEADING))]
     if q_logs is None and proposal.logits is not None:
         leading.append(_leading_logits(proposal.logits[row], proposal.removed, row))
     ids = np.concatenate([*leading, drawn, [token]])
-    table, rest = _table(ids, row, p, q, target_logits, target, proposal, work)
+    table = _table(ids, row, full_p, full_q, target_logits, target, proposal)
+    rest = _rest(p, q, held, table, len(full_p), work)
     return Position(
         **common,
         token=token,
-        p=float(p[token]),
-        q=float(q[token]),
+        p=float(full_p[token]),
+        q=float(full_q[token]),
         u=randomness.accept_u(row),
         draft_u=randomness.draft_u(row) if proposal.drawn else None,
-        p_rank=_rank(p, token),
-        q_rank=_rank(q, token),
+        p_rank=_rank(p, full_p[token]),
+        q_rank=_rank(q, full_q[token]),
         beta=sum(map(min, table.p, table.q)) + rest.q_over + rest.p_under,  # Σ min(p, q), by its parts
         residual_mass=excess_mass,
         kl=_kl(p, q, common["p_entropy"], q_logs),
@@ -182,6 +185,21 @@ def _position(
     )
 
 
+def _held(p: np.ndarray, q: np.ndarray | None) -> Any:
+    """The ids to look at: those with a probability where they are few, as behind a filter; else all.
+
+    Sums over them are those over the whole row (V,), and cost what their number costs.
+    """
+    if np.count_nonzero(p) * SPARSE > len(p) or (q is not None and np.count_nonzero(q) * SPARSE > len(q)):
+        return slice(None)
+    return np.flatnonzero(p) if q is None else np.union1d(np.flatnonzero(p), np.flatnonzero(q))
+
+
+def _names(held: Any, places: np.ndarray) -> np.ndarray:
+    """The ids at some places among those that are looked at."""
+    return places if isinstance(held, slice) else held[places]
+
+
 def state_of(row: int, k: int, accepted: int) -> State:
     """What becomes of row `row` (from 0) of a round that drafted `k` tokens and kept `accepted`."""
     if row == k:
@@ -191,8 +209,8 @@ def state_of(row: int, k: int, accepted: int) -> State:
     return "rejected" if row == accepted else "discarded"
 
 
-def _rank(probs: np.ndarray, token: int) -> int:
-    return 1 + int(np.count_nonzero(probs > probs[token]))
+def _rank(probs: np.ndarray, mass: float) -> int:
+    return 1 + int(np.count_nonzero(probs > mass))
 
 
 def _entropy(probs: np.ndarray, logs: np.ndarray | None) -> float:
@@ -255,15 +273,14 @@ def _table(
     target_logits: np.ndarray,
     target: Effective,
     proposal: Proposal,
-    work: np.ndarray,
-) -> tuple[Table, Rest]:
-    """The table of `ids`, given in any order and more than once, and what is left."""
+) -> Table:
+    """The table of `ids`, given in any order and more than once."""
     ids = np.unique(ids.astype(np.int64))
     q_ids = np.zeros(len(ids)) if q is None else q[ids]
     order = np.lexsort((ids, -q_ids, -p[ids]))
     ids, q_ids = ids[order], q_ids[order]
     draft_logits = None if q is None or proposal.logits is None else proposal.logits[row]
-    table = Table(
+    return Table(
         ids=tuple(ids.tolist()),
         p=tuple(p[ids].tolist()),
         q=tuple(q_ids.tolist()),
@@ -272,7 +289,6 @@ def _table(
         target_removed=_removed(target.removed, row, ids),
         draft_removed=_removed(proposal.removed if q is not None else None, row, ids),
     )
-    return table, _rest(p, q, ids, work)
 
 
 def _logits(values: np.ndarray) -> tuple[float | None, ...]:
@@ -286,8 +302,14 @@ def _removed(codes: np.ndarray | None, row: int, ids: np.ndarray) -> tuple:
     return tuple(REMOVED[code] for code in codes[row, ids])
 
 
-def _rest(p: np.ndarray, q: np.ndarray | None, ids: np.ndarray, work: np.ndarray) -> Rest:
-    count = len(p) - len(ids)
+def _rest(
+    p: np.ndarray, q: np.ndarray | None, held: Any, table: Table, vocab_size: int, work: np.ndarray
+) -> Rest:
+    """What `table` leaves. `p` and `q` are those of the ids `held`."""
+    count = vocab_size - len(table.ids)
+    ids = np.array(table.ids)
+    if not isinstance(held, slice):
+        ids = np.searchsorted(held, ids[np.isin(ids, held)])
     # Products with 0/1 weights: several times faster than picking elements by a mask.
     over, under = work[:2]
     if q is None:
