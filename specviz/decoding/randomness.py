@@ -156,12 +156,14 @@ def _far_down(weights: np.ndarray, goal: float) -> int:
     Sorting the values alone is many times faster than sorting the ids with them, and one value leads to its
     token: of equal ones the lower id stands first.
     """
-    values = np.sort(weights)[::-1]
-    values = values[: np.count_nonzero(values)]
+    rising = np.sort(weights)
+    sums = np.cumsum(rising[::-1])
+    last = len(rising) - 1 - int(np.searchsorted(rising, 0.0, side="right"))  # that has a weight
     # Rounding may leave the last sum at or below the goal: then it is the last token.
-    place = min(int(np.searchsorted(np.cumsum(values), goal, side="right")), len(values) - 1)
-    first = int(np.searchsorted(-values, -values[place]))  # where its equals begin
-    return int(np.flatnonzero(weights == values[place])[place - first])
+    place = min(int(np.searchsorted(sums, goal, side="right")), last)
+    value = rising[len(rising) - 1 - place]
+    heavier = len(rising) - int(np.searchsorted(rising, value, side="right"))
+    return int(np.flatnonzero(weights == value)[place - heavier])
 
 
 def heaviest(weights: np.ndarray, count: int) -> np.ndarray:

@@ -135,7 +135,7 @@ def _position(
 ) -> Position:
     k = len(proposal.tokens)
     full_p, full_q = target.probs[row], proposal.probs[row] if row < k else None
-    held = _held(full_p, full_q)
+    held = slice(None) if target.removed is None else _held(full_p, full_q)
     p, work = full_p[held], work[:, : len(full_p[held])]
     p_logs = None if target.log_probs is None else target.log_probs[row][held]
     drawn = [verdict.token] if row == verdict.accepted else []
@@ -241,7 +241,8 @@ def _leading_logits(logits: np.ndarray, removed: np.ndarray | None, row: int) ->
         logits = np.where(outside, -np.inf, logits)
     if len(logits) <= LEADING:
         return np.flatnonzero(np.isfinite(logits))
-    ids = np.flatnonzero((logits >= kth_largest(logits, LEADING)) & np.isfinite(logits))
+    ids = np.flatnonzero(logits >= kth_largest(logits, LEADING))
+    ids = ids[np.isfinite(logits[ids])]
     return ids[np.argsort(-logits[ids], kind="stable")][:LEADING]
 
 
