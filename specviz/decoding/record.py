@@ -153,7 +153,8 @@ def _position(
     if full_q is None:
         ids = np.concatenate([*leading, drawn])
         table = _table(ids, row, full_p, None, target_logits, target, proposal)
-        return Position(**common, **NO_DRAFT, table=table, rest=_rest(p, None, held, table, len(full_p), work))
+        rest = _rest(p, None, held, table, len(full_p), work)
+        return Position(**common, **NO_DRAFT, table=table, rest=rest)
     q, token = full_q[held], proposal.tokens[row]
     q_logs = None if proposal.log_probs is None else proposal.log_probs[row][held]
     excess = np.maximum(np.subtract(p, q, out=work[0]), 0.0, out=work[0])

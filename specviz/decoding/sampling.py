@@ -178,13 +178,12 @@ def _penalised(
     import torch
     from transformers.generation import logits_process as hf
 
+    tensor = torch.from_numpy(scores)
     if sampling.repetition_penalty != 1.0:
         # Rows have prefixes of different lengths, and the penalty depends on them.
         penalty = hf.RepetitionPenaltyLogitsProcessor(float(sampling.repetition_penalty))
-        for row, prefix in zip(scores, prefixes, strict=True):
-            ids = np.unique(np.array(prefix, dtype=np.int64))  # only these change: no copy of the others is made
-            row[ids] = penalty(torch.arange(len(ids))[None], torch.from_numpy(row[ids])[None])[0].numpy()
-    tensor = torch.from_numpy(scores)
+        rows = zip(prefixes, tensor.split(1), strict=True)
+        tensor = torch.cat([penalty(torch.tensor([list(prefix)]), row) for prefix, row in rows])
     if sampling.banned:
         tensor = hf.SuppressTokensLogitsProcessor(sampling.banned)(None, tensor)
         if removed is None:
