@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from specviz.decoding.features import Features
 from specviz.decoding.protocols import ModelOutput
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
@@ -84,7 +85,7 @@ class Model:
     """
 
     context_length = 1 << 20
-    available = None
+    available: np.ndarray | None = None
     tolerance = 0.0
     forward_seconds = 0.0
 
@@ -95,7 +96,9 @@ class Model:
     def new_cache(self) -> Any:
         return _Cache()
 
-    def forward(self, tokens: Sequence[int], cache: Any, rows: int, features: bool = False) -> ModelOutput:
+    def forward(
+        self, tokens: Sequence[int], cache: Any, rows: int, features: Features = False
+    ) -> ModelOutput:
         end = cache.layers[0].length = cache.layers[0].length + len(tokens)
         return ModelOutput(self.logits[np.arange(end - rows, end) % len(self.logits)])
 
