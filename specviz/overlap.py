@@ -223,7 +223,7 @@ class _ProposedLaw:
     """A drafter that is led along the text and asked at every position what it would draft."""
 
     def __init__(self, kind: str, drafter: Any, pair: Pair) -> None:
-        draft = {"medusa": pair.medusa, "eagle": pair.eagle}.get(kind)
+        draft = getattr(drafter, "heads", None) or getattr(drafter, "model", None)
         self.depth = 1 if draft is None else DEPTH
         if kind == "medusa":
             self.depth = min(DEPTH, drafter.heads.count)

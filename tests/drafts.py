@@ -11,7 +11,7 @@ from specviz.models import parts
 from specviz.models.language_model import TransformersModel, TrimmedHead
 from specviz.models.target_drafts import EagleDraft, EarlyExit, MedusaDraft
 
-KINDS = ("model", "ngram", "early-exit", "medusa", "eagle")
+KINDS = ("model", "ngram", "suffix", "early-exit", "parallel", "medusa", "eagle", "mtp")
 WIDTH = 4
 
 
@@ -82,6 +82,7 @@ class DraftedPair(TablePair):
     def __init__(self, target, draft, medusa, eagle, exit_early, **kwargs):
         super().__init__(target, draft, **kwargs)
         self.medusa, self.eagle, self._exit_early = medusa, eagle, exit_early
+        self.mtp = eagle  # the same in all but its name
 
     def early_exit(self, layers):
         return self._exit_early(layers)

@@ -86,7 +86,7 @@ class TablePair:
         self.vocab_size = target.vocab_size
         self.eos_ids = frozenset(eos)
         self.special_ids = frozenset(special)
-        self.medusa = self.eagle = None
+        self.medusa = self.eagle = self.mtp = None
         infos = [
             model and ModelInfo(model.name, 0, "cpu", "float64", 1, self.vocab_size)
             for model in (target, draft)

@@ -12,7 +12,7 @@ from tables import joint_law, total_variation
 from transformers import AutoModelForCausalLM, Gemma2Config, GPT2Config, Qwen2Config
 
 from specviz.decoding import cache as caches
-from specviz.decoding.drafters import DRAFTERS, DraftUnavailable, make_drafter
+from specviz.decoding.drafters import COPYING, DRAFTERS, DraftUnavailable, make_drafter
 from specviz.decoding.randomness import ChosenDrafts, SeededRandomness, inverse_cdf
 from specviz.decoding.run import DecodingRun, RunError
 from specviz.decoding.sampling import SamplingConfig, effective_probs
@@ -94,7 +94,7 @@ def test_a_trimmed_draft_vocabulary_keeps_the_law_and_shows(kind, make):
     assert total_variation(law_of(pair, kind, 3), plain_law(pair, 3)) < 1e-12
     run = make_run(pair, kind)
     rounds = list(run)
-    if kind in ("medusa", "eagle"):
+    if kind in ("medusa", "eagle", "mtp"):
         row = next(position for r in rounds for position in r.positions[:-1])
         assert row.table.q[row.table.ids.index(1)] == 0.0
         assert row.table.draft_removed[row.table.ids.index(1)] == "vocabulary"
@@ -140,7 +140,10 @@ def test_eos_a_stop_string_and_the_context_end_the_text(kind):
 
     run = make_run(table_drafts(4, eos=[out[9]]), kind, max_new_tokens=30)
     list(run)
-    assert run.finish == "eos" and run.tokens[len(PROMPT) :] == out[: out.index(out[9]) + 1]
+    emitted = run.tokens[len(PROMPT) :]
+    assert run.finish == "eos" and emitted.index(out[9]) == len(emitted) - 1
+    if kind not in (*COPYING, "parallel"):  # what may be copied, and what stands for a gap, have changed
+        assert emitted == out[: out.index(out[9]) + 1]
 
     run = make_run(table_drafts(4), kind, max_new_tokens=30, stop=[text[7:10]])
     list(run)
@@ -243,12 +246,19 @@ def test_a_drawn_token_is_the_one_its_uniform_selects_from_the_reported_q(kind, 
             q = run.recent.draft_probs[i]
             assert q.sum() == pytest.approx(1.0, abs=1e-9)
             u = SeededRandomness(run.seed).round(round.number).draft_u(i)
-            assert position.token == (int(q.argmax()) if kind == "ngram" else inverse_cdf(q, u))
+            assert position.token == (int(q.argmax()) if kind in COPYING else inverse_cdf(q, u))
             seen += 1
     assert seen
 
 
-PARTS = {"model": "draft", "early-exit": "early exit", "medusa": "medusa", "eagle": "eagle"}
+PARTS = {
+    "model": "draft",
+    "parallel": "draft",
+    "early-exit": "early exit",
+    "medusa": "medusa",
+    "eagle": "eagle",
+    "mtp": "mtp",
+}
 
 
 class _Fails:
@@ -278,7 +288,7 @@ def test_an_interrupted_step_has_not_happened_and_can_be_repeated(kind, make, wh
     pair = make(4)
     if where == "target":
         pair.target = _Fails(pair.target, at)
-    elif kind == "ngram":
+    elif kind in COPYING:
         return
     elif kind == "early-exit":
         whole = pair.early_exit(None)
@@ -296,7 +306,7 @@ def test_an_interrupted_step_has_not_happened_and_can_be_repeated(kind, make, wh
     assert [r.draft_tokens for r in run.rounds] == [r.draft_tokens for r in reference.rounds]
 
 
-@pytest.mark.parametrize("kind", ["medusa", "eagle"])
+@pytest.mark.parametrize("kind", ["medusa", "eagle", "mtp"])
 def test_a_broken_draft_stops_the_run_with_its_name(kind):
     pair = table_drafts(4)
     part = getattr(pair, kind)
@@ -304,7 +314,7 @@ def test_a_broken_draft_stops_the_run_with_its_name(kind):
 
     def broken(*args):
         output = whole(*args)
-        logits = output.logits if kind == "eagle" else output
+        logits = output if kind == "medusa" else output.logits
         logits[-1, 0] = np.nan
         return output
 
@@ -314,7 +324,7 @@ def test_a_broken_draft_stops_the_run_with_its_name(kind):
         list(make_run(pair, kind))
 
 
-@pytest.mark.parametrize("kind", ["model", "medusa", "eagle"])
+@pytest.mark.parametrize("kind", ["model", "parallel", "medusa", "eagle", "mtp"])
 def test_a_kind_that_the_pair_lacks_is_refused_with_a_way_out(kind):
     pair = table_drafts(4)
     setattr(pair, PARTS[kind], None)
@@ -329,9 +339,12 @@ def test_the_trace_names_the_model_that_drafted():
         ("early-exit", "first layers"),
         ("medusa", "heads"),
         ("eagle", "eagle"),
+        ("parallel", "draft"),
+        ("mtp", "eagle"),
     ):
         assert make_run(pair, kind).trace().pair.draft.name == name
-    assert make_run(pair, "ngram").trace().pair.draft is None
+    for kind in COPYING:
+        assert make_run(pair, kind).trace().pair.draft is None
 
 
 class TestSettings:
@@ -344,7 +357,7 @@ class TestSettings:
         assert early.kind == "early-exit:1" and early.info.layers == 1
 
     @pytest.mark.parametrize(
-        "kind", ["ngram:2", "ngram:x-y", "early-exit:all", "model:3", "eagle:", "oracle"]
+        "kind", ["ngram:2", "ngram:x-y", "suffix:x", "early-exit:all", "model:3", "eagle:", "oracle"]
     )
     def test_others_are_refused(self, kind):
         with pytest.raises(ValueError, match=r"not understood|unknown drafter"):

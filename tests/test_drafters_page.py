@@ -66,7 +66,7 @@ def test_measuring_shows_a_strip_and_figures_for_each_drafter(tiny):
     while not work.done:
         work.advance()
     means = {overlap.title(strip.kind): f"{strip.mean():.3f}" for strip in work.result().strips}
-    assert column(app, 0, "Mean β") == means and len(means) == 5
+    assert column(app, 0, "Mean β") == means and len(means) == len(kinds.KINDS)
     assert len(app.get("bidi_component")) == 1
     assert "On 13 positions" in texts(app)
 
@@ -126,7 +126,7 @@ def test_the_same_prompt_is_run_by_every_drafter_and_each_run_can_be_opened(tiny
         assert entry.trace.drafter == ("ngram" if kind == compare.PLAIN else kind)
         assert entry.recipe.seed == 0 and entry.recipe.prompt == "abcabc"
     links = [str(link.proto) for link in app.get("page_link")]
-    assert len(links) == 6
+    assert len(links) == 1 + len(kinds.KINDS)
     assert all(any(name in link for link in links) for name in own)
 
 
@@ -158,8 +158,9 @@ def test_a_pair_without_every_draft_says_which_are_missing(monkeypatch):
     said = texts(app)
     assert "a table has no layers" in said
     assert "Not to be had with this target: Medusa heads" in said and "Did not run: EAGLE" in said
-    assert list(column(app, 0, "Drafter")) == ["Small model", "Prompt lookup"]
-    assert list(column(app, 1, "Drafter")) == ["No drafter", "Small model", "Prompt lookup"]
+    had = ["Small model", "Prompt lookup", "Suffix decoding", "Parallel draft"]
+    assert list(column(app, 0, "Drafter")) == had
+    assert list(column(app, 1, "Drafter")) == ["No drafter", *had]
 
 
 def test_a_button_of_a_kind_puts_its_prompt_into_the_comparison():

@@ -129,7 +129,7 @@ def test_the_expected_length_follows_blocks_limits_and_pauses():
         assert round.accepted == round.k
         run.k = (3, 0, 0, 2, 5)[round.number % 5]
         held = caches.length(run.drafter.cache)
-        assert held == expected_draft_length(run.rounds, False) <= len(run.tokens) - 1
+        assert held == expected_draft_length(run.rounds, True) <= len(run.tokens) - 1
         assert all(check.ok for check in check_caches(run))
 
 

@@ -11,7 +11,7 @@ from scipy import stats
 from tables import TableModel, TablePair, joint_law, table_pair, total_variation
 
 from specviz.decoding import cache, randomness, run, sampling, verify
-from specviz.decoding.drafters import base, model, ngram
+from specviz.decoding.drafters import base, model, ngram, parallel, suffix
 from specviz.decoding.faults import FAULTS
 from specviz.decoding.faults.bookkeeping import WrappedDrafter
 from specviz.decoding.run import DecodingRun
@@ -43,6 +43,18 @@ def joint_law_ngram(start):
     pair = table_pair(3, seed=4)
     law = engine_law(start, pair, drafter="ngram")
     return total_variation(law, joint_law(pair.target, PROMPT, 3)) < TOLERANCE
+
+
+def joint_law_suffix(start):
+    pair = table_pair(3, seed=4)
+    law = engine_law(start, pair, drafter="suffix")
+    return total_variation(law, joint_law(pair.target, PROMPT, 3)) < TOLERANCE
+
+
+def caches_right_parallel(start):
+    """Nothing but text stays in the draft's cache."""
+    run = start(table_pair(5, seed=4), PROMPT, drafter="parallel", k=3, max_new_tokens=40, seed=2)
+    return all(check.ok for _, found in checked(run) for check in found)
 
 
 CONTROLS = SamplingConfig(0.7, top_k=2, repetition_penalty=1.6)
@@ -131,12 +143,14 @@ CHECKS = {
     for check in (
         joint_law_model,
         joint_law_ngram,
+        joint_law_suffix,
         joint_law_controls,
         law_with_eos,
         greedy_equality,
         seeded_law,
         rejects_what_p_excludes,
         caches_right,
+        caches_right_parallel,
         equal_models_accept_everything,
     )
 }
@@ -276,6 +290,19 @@ def draft_takes_its_favourite(patch):
 @mutant("joint_law_ngram")
 def chosen_tokens_reported_as_drawn(patch):
     patch.setattr(ngram, "one_hot", lambda tokens, v: np.full((len(tokens), v), 1 / v))
+
+
+@mutant("joint_law_suffix")
+def matched_tokens_reported_as_drawn(patch):
+    patch.setattr(suffix, "one_hot", lambda tokens, v: np.full((len(tokens), v), 1 / v))
+
+
+@mutant("caches_right_parallel")
+def gaps_kept_in_the_drafts_cache(patch):
+    def wrong(self, committed, target_features):
+        cache.keep(self.cache, len(committed) - 1)
+
+    patch.setattr(parallel.ParallelDrafter, "observe", wrong)
 
 
 @mutant("joint_law_model")

@@ -50,8 +50,9 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         "--drafter",
         default="model",
         metavar="KIND",
-        help="model, ngram, early-exit, medusa or eagle (default: model); ngram:2-5 sets the smallest and "
-        "largest suffix, early-exit:20 the layers",
+        help="model, ngram, suffix, early-exit, parallel, medusa, eagle or mtp (default: model, the pair's "
+        "own draft); ngram:2-5 sets the smallest and largest suffix, suffix:8 the longest match, "
+        "early-exit:20 the layers",
     )
     parser.add_argument("-k", type=int, default=4, help="draft tokens a round (default: 4)")
     parser.add_argument("--seed", type=int, default=0)

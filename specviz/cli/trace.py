@@ -10,6 +10,7 @@ from typing import Any
 
 from specviz.cli import options
 from specviz.decoding import codec
+from specviz.decoding.drafters import COPYING
 from specviz.decoding.trace import ModelInfo, Round, Trace
 from specviz.reading.metrics import metrics
 from specviz.reading.notes import notes
@@ -81,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _head(trace: Trace, rule: str) -> str:
     lines = [f"target {_model(trace.pair.target)}"]
-    if trace.pair.draft and trace.drafter != "ngram":
+    if trace.pair.draft and trace.drafter.partition(":")[0] not in COPYING:
         lines.append(f"draft  {_model(trace.pair.draft)}")
     lines.append(
         f"drafter {trace.drafter} · K = {trace.k} · T = {trace.sampling.temperature} · seed {trace.seed}"

@@ -107,7 +107,7 @@ class Pair(Protocol):
     """A target, usually with drafts that share its vocabulary.
 
     Attributes:
-        medusa, eagle: drafts on the target's features; None if there are none for this target.
+        medusa, eagle, mtp: drafts on the target's features; None if there are none for this target.
         vocab_size: V, the real ids; every logits row of both models has this width.
         eos_ids: ids that end a text.
         special_ids: control tokens, which a drafter must not copy out of a prompt.
@@ -129,6 +129,9 @@ class Pair(Protocol):
 
     @property
     def eagle(self) -> EagleModel | None: ...
+
+    @property
+    def mtp(self) -> EagleModel | None: ...
 
     def encode(self, prompt: str, chat: bool) -> list[int]:
         """Token ids of a prompt, with exactly one BOS where the model wants one."""

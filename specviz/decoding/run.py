@@ -214,8 +214,8 @@ class DecodingRun:
         # 4. What is committed: cut at EOS, stop string or limit.
         cut = self.cut([*proposal.tokens[: verdict.accepted], verdict.token], self._ends(), self._text)
         cached = start + len(cut.tokens) - 1  # the last committed token has not been fed to anything
-        # What a draft made from its own features instead of the target's is cut as well.
-        draft_kept = start if drafter.wants_features else cached
+        # What a draft made from its own features, or from gaps, is cut as well.
+        draft_kept = cached if drafter.keeps_drafts else start
 
         round = self.record(
             Made(

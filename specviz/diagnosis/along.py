@@ -280,7 +280,7 @@ class _ProposedWalker(_Walker):
         super().__init__(source, pair, tokens, first, depth)
         self.depth = depth
         self.wants_features = self.drafter.wants_features
-        self.endless = self.drafter.kind.partition(":")[0] == "eagle"
+        self.endless = hasattr(self.drafter, "model")
         self.told = 0
         # Laws made in blocks that began earlier, for the tokens ahead: (logits, probs) by depth.
         self.ahead: list[list[tuple[Any, Any] | None]] = []

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from specviz.decoding import cache as caches
-from specviz.decoding.drafters import make_drafter
+from specviz.decoding.drafters import COPYING, make_drafter
 from specviz.decoding.protocols import LanguageModel, Pair
 from specviz.decoding.sampling import SamplingConfig
 
@@ -99,7 +99,7 @@ def _pass(model: LanguageModel, tokens: list[int], context: int, rows: int) -> f
 def _draft_token(pair: Pair, kind: str, tokens: Any, context: int) -> float | None:
     """Seconds a draft token; 0 for prompt lookup, None where it only comes out of a run."""
     drafter = make_drafter(kind, pair, SamplingConfig())
-    if kind.partition(":")[0] == "ngram":
+    if kind.partition(":")[0] in COPYING:
         return 0.0
     model = getattr(drafter, "model", None)
     if drafter.wants_features or model is None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from specviz.decoding.drafters import make_drafter
+from specviz.decoding.drafters import COPYING, make_drafter
 from specviz.decoding.faults import get_fault
 from specviz.decoding.faults.bookkeeping import WrappedDrafter
 from specviz.decoding.protocols import Pair
@@ -206,7 +206,9 @@ def _measure(
     bench: Bench, prompt: Prompt, ids: list[int], answer: list[int], leads: dict[str, list[int]]
 ) -> Iterator[Along | None]:
     setting = bench.setting
-    grid = {NOW: setting.draft_sampling} if setting.drafter.startswith("ngram") else samplings(setting)
+    grid = (
+        {NOW: setting.draft_sampling} if setting.drafter.partition(":")[0] in COPYING else samplings(setting)
+    )
 
     def source(name: str, lead: list[int] | None) -> Source:
         drafter = make_drafter(setting.drafter, bench.pair, setting.draft_sampling)

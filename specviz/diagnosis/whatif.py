@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from specviz.decoding.drafters import COPYING
 from specviz.diagnosis.along import EQUAL, NOW
 from specviz.diagnosis.costs import Costs
 from specviz.diagnosis.setting import Setting
@@ -172,11 +173,11 @@ class Texts:
         return kind.partition(":")[0]
 
     def _endless(self, plan: Plan) -> bool:
-        return self._kind(plan) not in ("medusa", "ngram")
+        return self._kind(plan) not in ("medusa", *COPYING)
 
     def _always(self, plan: Plan) -> bool:
         """Whether this drafter proposes everywhere."""
-        return self._kind(plan) not in ("medusa", "ngram", "eagle")
+        return self._kind(plan) not in ("medusa", "eagle", *COPYING)
 
     def outcome(self, plan: Plan) -> Outcome:
         """What the plan gives on these texts.
@@ -261,7 +262,7 @@ class Texts:
             )
         if any(text["lacking"].any() for text in self.texts):
             found.append(Option("full", "Full draft vocabulary (upper bound)", {"full": "bound"}, "bound"))
-        if setting.drafter != "ngram" and any(text["copied"].any() for text in self.texts):
+        if setting.drafter not in COPYING and any(text["copied"].any() for text in self.texts):
             found.append(
                 Option(
                     "lookup",

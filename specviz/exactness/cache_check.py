@@ -18,6 +18,7 @@ import numpy as np
 from specviz.decoding import cache as caches
 from specviz.decoding.cache import Cache
 from specviz.decoding.drafters.model import LanguageModelDrafter
+from specviz.decoding.drafters.parallel import ParallelDrafter
 from specviz.decoding.protocols import LanguageModel
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.trace import Round
@@ -94,8 +95,8 @@ def check_caches(run: DecodingRun) -> tuple[CacheCheck, ...]:
     while hasattr(drafter, "inner"):  # a faulty drafter around a correct one
         drafter = drafter.inner
     if drafter.cache is not None:
-        model = drafter.model if isinstance(drafter, LanguageModelDrafter) else None
-        expected = expected_draft_length(run.rounds, drafter.wants_features)
+        model = drafter.model if isinstance(drafter, LanguageModelDrafter | ParallelDrafter) else None
+        expected = expected_draft_length(run.rounds, drafter.keeps_drafts)
         checks.append(_check("draft", number, model, drafter.cache, run.tokens, expected))
     return tuple(checks)
 
@@ -106,17 +107,17 @@ def checked(run: DecodingRun) -> Iterator[tuple[Round, tuple[CacheCheck, ...]]]:
         yield round, check_caches(run)
 
 
-def expected_draft_length(rounds: Sequence[Round], features: bool) -> int:
+def expected_draft_length(rounds: Sequence[Round], keeps_drafts: bool) -> int:
     """What the draft should have cached after these rounds, from what each drafted and committed.
 
     A block feeds everything committed and all its tokens but the last, which nobody feeds. Then the cache
-    is cut to the committed tokens before the last one; a draft on features is cut to what it was fed of
-    the text itself.
+    is cut to the committed tokens before the last one; a draft that made its block from features of its
+    own, or from gaps, is cut to what it was fed of the text itself.
     """
     length = 0
     for round in rounds:
         if round.k:
-            length = round.start if features else round.start + round.k - 1
+            length = round.start + round.k - 1 if keeps_drafts else round.start
         length = min(length, round.start + len(round.committed) - 1)
     return length
 

@@ -71,6 +71,7 @@ class TransformersModel:
         # What the model writes it has to read again.
         ids = ids[ids < min(self.width, self.embedded)]
         self.stand_in = stand_in
+        self.gap = gap(model.config)
         self.available: np.ndarray | None = None if len(ids) == vocab_size else ids
 
     def _width(self) -> int:
@@ -219,6 +220,16 @@ class TransformersModel:
             layers=self.model.config.get_text_config().num_hidden_layers,
             vocab_size=self.width,
         )
+
+
+def gap(config: Any) -> int | None:
+    """The token that a draft trained for parallel drafting is fed for what is not known yet, by the names
+    that vLLM reads (`pard_token`, `ptd_token_id`); None if its config names none."""
+    for name in ("pard_token", "ptd_token_id"):
+        found = getattr(config, name, None)
+        if isinstance(found, int):
+            return found
+    return None
 
 
 def context_limit(config: Any) -> tuple[int, str]:

@@ -81,6 +81,14 @@ class LoadedPair:
             return self.published["eagle"]
         return eagle_draft(self.target, self.info.fingerprint)
 
+    @cached_property
+    def mtp(self) -> EagleModel | None:
+        """The target's own module for multi-token prediction, read when first asked for; None if it brings
+        none."""
+        from specviz.models.checkpoints import mtp
+
+        return mtp.brought(self.target)
+
     def early_exit(self, layers: int | None = None) -> EarlyExit:
         """The target's first layers with its final norm and head; five sixths of them if None.
 

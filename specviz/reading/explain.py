@@ -25,6 +25,8 @@ REASONS: dict[Removed, str] = {
     "greedy": "at temperature 0 only the largest score counts",
     "vocabulary": "it is outside the vocabulary",
 }
+COPYING = ("ngram", "suffix")  # drafters that copy from the text
+BLIND = ("medusa", "parallel")  # whose q of a token does not know the drafts before it
 
 
 def verdict(inspection: Inspection, notation: Notation = "leviathan") -> Sentence:
@@ -184,7 +186,7 @@ def _proposal(inspection: Inspection, notation: Notation) -> Sentence:
     row = inspection.row
     assert row.token is not None and row.q is not None
     drafted, wanted = token(row.token), _target(row.p, notation)
-    if inspection.chosen and inspection.drafter == "ngram":
+    if inspection.chosen and inspection.drafter.partition(":")[0] in COPYING:
         how = sentence("The drafter copied ", drafted, " from the text, so ", _draft(1.0, notation))
     elif inspection.chosen:
         how = sentence(
@@ -192,6 +194,8 @@ def _proposal(inspection: Inspection, notation: Notation) -> Sentence:
         )
     else:
         how = sentence("The draft drew ", drafted, " with ", _draft(row.q, notation))
+        if inspection.drafter in BLIND and inspection.row_position > 1:
+            how += sentence(", without having seen the drafts before it")
     return how + sentence("; the target gives it ", wanted)
 
 

@@ -6,7 +6,7 @@ SIZE = 4  # tokens of the runs that are counted
 FEWEST = 24  # tokens of text before its repetition means anything
 REPEATED = 0.5  # share of distinct 4-grams below which a text repeats itself
 # Drafters whose one reason to draft less than K is the end of a context or of the text.
-AUTOREGRESSIVE = ("model", "early-exit")
+AUTOREGRESSIVE = ("model", "early-exit", "parallel")
 
 
 def notes(trace: Trace) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from specviz.decoding.drafters import COPYING
 from specviz.speed import floors, measure
 from specviz.speed.adaptive import AdaptiveK
 from specviz.speed.clock import Spread, clock_for, in_turns
@@ -161,7 +162,7 @@ class Sweep:
         for k in sorted({*BLOCKS, self.plan.k} - {0}):
             block = bench.block(kind, k)
             # Heads propose no more than there are heads, and a look-up what it finds.
-            if block() == k or kind == "ngram":
+            if block() == k or kind in COPYING:
                 made[k] = block
         taken = in_turns(made, PASS_TRIES, self.clock)
         report.drafts = [d for d in report.drafts if d.drafter != kind]

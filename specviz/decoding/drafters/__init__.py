@@ -3,28 +3,42 @@
 from typing import Any
 
 from specviz.decoding.drafters.base import Drafter, DraftUnavailable, Proposal
-from specviz.decoding.drafters.eagle import EagleDrafter
+from specviz.decoding.drafters.eagle import EagleDrafter, MtpDrafter
 from specviz.decoding.drafters.early_exit import EarlyExitDrafter
 from specviz.decoding.drafters.medusa import MedusaDrafter
 from specviz.decoding.drafters.model import ModelDrafter
 from specviz.decoding.drafters.ngram import NgramDrafter
+from specviz.decoding.drafters.parallel import ParallelDrafter
+from specviz.decoding.drafters.suffix import SuffixDrafter
 from specviz.decoding.protocols import Pair
 from specviz.decoding.sampling import SamplingConfig, Scorer, effective_probs
 
 DRAFTERS: dict[str, Any] = {
-    cls.kind: cls for cls in (ModelDrafter, NgramDrafter, EarlyExitDrafter, MedusaDrafter, EagleDrafter)
+    cls.kind: cls
+    for cls in (
+        ModelDrafter,
+        NgramDrafter,
+        SuffixDrafter,
+        EarlyExitDrafter,
+        ParallelDrafter,
+        MedusaDrafter,
+        EagleDrafter,
+        MtpDrafter,
+    )
 }
+# Drafters without a model: they copy.
+COPYING = frozenset({NgramDrafter.kind, SuffixDrafter.kind})
 
-__all__ = ["DRAFTERS", "DraftUnavailable", "Drafter", "Proposal", "make_drafter", "settings_of"]
+__all__ = ["COPYING", "DRAFTERS", "DraftUnavailable", "Drafter", "Proposal", "make_drafter", "settings_of"]
 
 
 def make_drafter(kind: str, pair: Pair, sampling: SamplingConfig, score: Scorer | None = None) -> Drafter:
     """A fresh drafter for one run.
 
     Args:
-        kind: one of `DRAFTERS`. Two take a setting behind a colon: "early-exit:20" (layers) and
-            "ngram:2-5" (smallest and largest size of the suffix that is looked up). "model" is the pair's
-            own draft: of another kind where that is no language model.
+        kind: one of `DRAFTERS`. Three take a setting behind a colon: "early-exit:20" (layers), "suffix:8"
+            (tokens of the longest match) and "ngram:2-5" (smallest and largest size of the suffix that is
+            looked up). "model" is the pair's own draft: of another kind where that is no language model.
         pair: what it drafts for.
         sampling: the draft's controls.
         score: from logits to q; `effective_probs` if None.
@@ -54,5 +68,5 @@ def settings_of(kind: str) -> tuple[str, dict[str, int]]:
         return name, DRAFTERS[name].settings(text)
     except (AttributeError, ValueError):
         raise ValueError(
-            f"the drafter {kind!r} is not understood: settings look like early-exit:20 or ngram:2-5"
+            f"the drafter {kind!r} is not understood: settings look like early-exit:20, suffix:8 or ngram:2-5"
         ) from None

@@ -52,6 +52,7 @@ class Drafter(Protocol):
         info: the model that drafts; None for a drafter without one.
         cache: the drafter's own cache, None if it has none.
         context_length: most committed tokens it can work from; None if unlimited.
+        keeps_drafts: True if what the cache holds of drafted tokens is right once they are accepted.
         wants_features: which of the target's hidden states `observe` needs, False for none.
     """
 
@@ -59,6 +60,7 @@ class Drafter(Protocol):
     info: ModelInfo | None
     cache: Cache | None
     context_length: int | None
+    keeps_drafts: bool
     wants_features: Features
 
     def propose(self, prefix: Sequence[int], k: int, randomness: RoundRandomness) -> Proposal:

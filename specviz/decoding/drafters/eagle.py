@@ -14,7 +14,7 @@ from typing import Any
 
 from specviz.decoding import cache as caches
 from specviz.decoding.drafters.base import Block, DraftUnavailable, Proposal, empty_proposal
-from specviz.decoding.protocols import Pair
+from specviz.decoding.protocols import EagleModel, Pair
 from specviz.decoding.randomness import RoundRandomness
 from specviz.decoding.sampling import SamplingConfig, Scorer, effective_probs
 
@@ -23,14 +23,10 @@ class EagleDrafter:
     """Drafts autoregressively on features. The first round drafts nothing: no feature is known yet."""
 
     kind = "eagle"
+    keeps_drafts = False
 
     def __init__(self, pair: Pair, sampling: SamplingConfig, score: Scorer = effective_probs) -> None:
-        if pair.eagle is None:
-            raise DraftUnavailable(
-                f"there is no EAGLE draft for {pair.info.name}; train one with "
-                "`python -m specviz train-drafts --kind eagle`, or use another drafter"
-            )
-        self.model = pair.eagle
+        self.model = self._model(pair)
         self.wants_features = self.model.reads
         self.info = self.model.info()
         self.vocab_size = pair.vocab_size
@@ -40,6 +36,16 @@ class EagleDrafter:
         self.cache = self.model.new_cache()
         self.exact = 0  # cached positions that were made from the target's features
         self.features: list[Any] = []  # the target's, of all committed tokens but the last
+
+    @staticmethod
+    def _model(pair: Pair) -> EagleModel:
+        if pair.eagle is None:
+            raise DraftUnavailable(
+                f"there is no EAGLE draft for {pair.info.name}; train one with "
+                "`python -m specviz train-drafts --kind eagle`, load a checkpoint as the draft, or use "
+                "another drafter"
+            )
+        return pair.eagle
 
     def propose(self, prefix: Sequence[int], k: int, randomness: RoundRandomness) -> Proposal:
         alone = len(prefix) == 1 and self.model.no_feature is None
@@ -65,3 +71,23 @@ class EagleDrafter:
         if target_features is not None:
             del self.features[len(committed) - 1 - len(target_features) :]
             self.features.extend(target_features)
+
+
+class MtpDrafter(EagleDrafter):
+    """Drafts with the module for multi-token prediction that a target brings along (DeepSeek-V3, arXiv
+    2412.19437).
+
+    Trained together with the target, it works as EAGLE does: token and hidden state in, next hidden state
+    out. Used again on what it gave itself, one module drafts any number of tokens.
+    """
+
+    kind = "mtp"
+
+    @staticmethod
+    def _model(pair: Pair) -> EagleModel:
+        if pair.mtp is None:
+            raise DraftUnavailable(
+                f"{pair.info.target.name} brings no module for multi-token prediction along; use another "
+                "drafter"
+            )
+        return pair.mtp

@@ -20,6 +20,7 @@ class MedusaDrafter:
 
     kind = "medusa"
     wants_features = True
+    keeps_drafts = True
     cache = None
     context_length = None
 

@@ -14,6 +14,7 @@ class LanguageModelDrafter:
     """Drafts with any language model, token by token."""
 
     wants_features = False
+    keeps_drafts = True
 
     def __init__(
         self,

@@ -22,6 +22,7 @@ class NgramDrafter:
     kind = "ngram"
     info = None
     wants_features = False
+    keeps_drafts = True
     cache = None
     context_length = None
 

@@ -32,6 +32,7 @@ class WrappedDrafter:
         self.cache = inner.cache
         self.context_length = inner.context_length
         self.wants_features = inner.wants_features
+        self.keeps_drafts = inner.keeps_drafts
 
     def propose(self, prefix: Sequence[int], k: int, randomness: RoundRandomness) -> Proposal:
         return self.inner.propose(prefix, k, randomness)

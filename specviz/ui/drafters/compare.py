@@ -7,6 +7,7 @@ import streamlit as st
 
 from specviz import recipe as recipes
 from specviz import traces
+from specviz.decoding.drafters import COPYING
 from specviz.decoding.run import RunError
 from specviz.models.errors import LoadError
 from specviz.reading.metrics import Metrics, metrics
@@ -206,7 +207,7 @@ def _table(job: Comparison, measured: dict[str, Metrics]) -> dict[str, list[str]
 
 def _size(entry: Entry, kind: str) -> str:
     draft = entry.trace.pair.draft
-    if kind in (PLAIN, "ngram") or draft is None:
+    if kind in (PLAIN, *COPYING) or draft is None:
         return "0"
     if kind == "early-exit":
         return f"0 ({draft.layers} layers of the target)"

@@ -1,4 +1,4 @@
-"""What the five kinds of drafter are: a short text each, with prompts that show it."""
+"""What the kinds of drafter are: a short text each, with prompts that show it."""
 
 from dataclasses import dataclass
 
@@ -62,6 +62,15 @@ KINDS = (
         (COPY, STORY),
     ),
     Kind(
+        "suffix",
+        "Looks for the longest earlier match of the end of the text, in the prompt and in the answer so far, "
+        "and copies what followed most often. It drafts at most as many tokens as matched, so K varies.",
+        "One-hot, as in prompt lookup: β is the target's probability of just that token.",
+        "Agents and pipelines that write the same passages over and over: long matches, long blocks.",
+        "New text: short matches or none. One token matched drafts one token.",
+        (COPY, CODE),
+    ),
+    Kind(
         "early-exit",
         "The target's own first layers, then its final norm and head. Nothing is trained, and no second set "
         "of weights is needed.",
@@ -70,6 +79,16 @@ KINDS = (
         "Five sixths of the layers cost nearly as much as the target; a model not trained for it says little "
         "in its early layers.",
         (FACT, CODE),
+    ),
+    Kind(
+        "parallel",
+        "The small model again, but in a single pass: behind the text stand K − 1 gaps, and each gap's row "
+        "gives the next token's q.",
+        "The softmax of a row that has seen the text and gaps. It does not see the drafts before it.",
+        "A draft trained for gaps (PARD, P-EAGLE): one pass a block, however large K is.",
+        "The draft that ships with SpecViz was not trained for gaps: its first token is as good as the small "
+        "model's, the later ones are guesses.",
+        (FACT, STORY),
     ),
     Kind(
         "medusa",
@@ -89,22 +108,33 @@ KINDS = (
         "Its own predictions drift from the target's states: later tokens of a block are worse.",
         (STORY, CODE),
     ),
+    Kind(
+        "mtp",
+        "A module that some targets bring along in their own files (DeepSeek-V3, GLM-4.5 and others), "
+        "trained together with them. It works as EAGLE does, on the target's last hidden state.",
+        "The softmax of its next state through the target's head, over the whole vocabulary.",
+        "Nothing to train or to find: where the target has one, it fits.",
+        "It was trained for the very next token: used again on its own states, it drifts. The built-in "
+        "target has none.",
+        (STORY, CODE),
+    ),
 )
 
 
 def cards() -> None:
     """A card for each kind."""
-    st.markdown("#### The five kinds")
+    st.markdown("#### The kinds")
     st.caption(
         "Whoever drafts, the exact rule judges: the output is distributed as the target's. A drafter decides "
         "how fast, never what. The buttons put a prompt into *Same prompt* above."
     )
-    for row in (KINDS[:3], KINDS[3:]):
+    for first in range(0, len(KINDS), 3):
+        row = KINDS[first : first + 3]
         columns = st.columns(3)
         for column, kind in zip(columns, row, strict=False):
             with column.container(border=True, height="stretch"):
                 _card(kind)
-    with columns[-1].container(border=True, height="stretch"):
+    with columns[len(KINDS) % 3].container(border=True, height="stretch"):
         st.markdown("##### Which one?")
         st.write(
             "The one whose tokens a round grow more than its rounds cost. If a draft token costs c "

@@ -177,7 +177,7 @@ def _nothing_yet(job: Along | None) -> None:
         return
     if job is None:
         st.info(
-            "**Measure** loads the models, leads the target and the five drafters once along this text, and "
+            "**Measure** loads the models, leads the target and its drafters once along this text, and "
             "shows β under each token. It draws nothing at random. A text of fifty tokens takes about "
             "half a minute on two laptop cores, loading included; the first time the target is fetched as "
             "well (93 MB).",

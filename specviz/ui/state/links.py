@@ -18,9 +18,12 @@ from specviz.ui.state.address import hidden
 DRAFTERS = {
     "model": "small model",
     "ngram": "prompt lookup",
+    "suffix": "suffix decoding",
     "early-exit": "early exit",
+    "parallel": "parallel draft",
     "medusa": "Medusa heads",
     "eagle": "EAGLE",
+    "mtp": "MTP module",
 }
 NAMES = {
     "temperature": "Temperature",
