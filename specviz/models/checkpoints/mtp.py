@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from transformers.modeling_layers import MtpModel
 
@@ -87,6 +88,10 @@ class _Strict(MtpModel):
         self.__dict__["strange"] = sorted(loading_info.unexpected_keys)
 
 
+# transformers looks the names of tensors up by the class's name, unless it is somebody else's.
+_Strict.__name__, _Strict.__module__ = MtpModel.__name__, MtpModel.__module__
+
+
 class MtpDraft:
     """A target's own module; see `specviz.decoding.protocols.EagleModel`.
 
@@ -105,7 +110,7 @@ class MtpDraft:
     ) -> None:
         self.module = module
         self.head = head
-        self.available = head.available
+        self.available: np.ndarray | None = head.available
         self.context_length = target.context_length
         self._info = info
 
