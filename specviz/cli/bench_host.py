@@ -111,7 +111,7 @@ class Rows:
 
     eos_ids: frozenset[int] = frozenset()
     special_ids: frozenset[int] = frozenset()
-    medusa = eagle = None
+    medusa = eagle = mtp = None
 
     def __init__(self, vocab_size: int) -> None:
         random = np.random.default_rng(0)

@@ -238,7 +238,7 @@ class _Pair:
 
     eos_ids: frozenset[int] = frozenset()
     special_ids: frozenset[int] = frozenset()
-    medusa = eagle = None
+    medusa = eagle = mtp = None
 
     def __init__(self, target: TransformersModel, draft: TransformersModel) -> None:
         self.target, self.draft = target, draft
