@@ -18,6 +18,7 @@ COMMANDS = (
     "bench",
     "speed",
     "train-drafts",
+    "convert-draft",
     "fetch",
     "facts",
     "doctor",

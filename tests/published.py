@@ -254,3 +254,62 @@ def three_logits(tensors, x, vocabulary):
     logits = np.full(vocabulary, -np.inf)
     logits[ids] = small
     return logits
+
+
+def medusa_authors(vocabulary, seed=1, heads=3, blocks=1):
+    given = numbers(seed)
+    tensors = {}
+    for i in range(heads):
+        for j in range(blocks):
+            tensors |= {f"{i}.{j}.linear.weight": given(H, H), f"{i}.{j}.linear.bias": given(H)}
+        tensors[f"{i}.{blocks}.weight"] = given(vocabulary, H)
+    return {
+        "medusa_num_heads": heads,
+        "medusa_num_layers": blocks,
+        "base_model_name_or_path": "someone/a-target",
+    }, tensors
+
+
+def medusa_vllm(vocabulary, seed=1, heads=3, blocks=2, bias=False, ids=None, one=False, prefix=""):
+    given = numbers(seed)
+    count = vocabulary if ids is None else len(ids)
+    tensors = {}
+    for i in range(heads):
+        for j in range(blocks):
+            tensors[f"blocks.{i}.layers.{j}.weight"] = given(H, H)
+            if bias:
+                tensors[f"blocks.{i}.layers.{j}.bias"] = given(H)
+        tensors["lm_head.weight" if one else f"lm_heads.{i}.weight"] = given(count, H)
+    if ids is not None:
+        tensors["token_map"] = torch.tensor(list(ids))
+    return {
+        "model_type": "medusa",
+        "hidden_size": H,
+        "vocab_size": vocabulary,
+        "truncated_vocab_size": count,
+        "num_heads": heads,
+        "num_hidden_layers": blocks,
+        "medusa_fc_bias": bias,
+        "original_lm_head": one,
+        "logit_scale": 0.5,
+    }, {prefix + name: value for name, value in tensors.items()}
+
+
+def medusa_logits(config, tensors, state, vocabulary):
+    """(heads, V) logits from a hidden state (H,)."""
+    t = {name.removeprefix("medusa_heads."): value for name, value in arrays(tensors).items()}
+    authors = "medusa_num_heads" in config
+    heads = config["medusa_num_heads" if authors else "num_heads"]
+    blocks = config["medusa_num_layers" if authors else "num_hidden_layers"]
+    rows = []
+    for i in range(heads):
+        x = state
+        for j in range(blocks):
+            name = f"{i}.{j}.linear" if authors else f"blocks.{i}.layers.{j}"
+            x = x + silu(t[f"{name}.weight"] @ x + t.get(f"{name}.bias", 0.0))
+        name = f"{i}.{blocks}" if authors else "lm_head" if config["original_lm_head"] else f"lm_heads.{i}"
+        row = np.full(vocabulary, -np.inf)
+        ids = t["token_map"].astype(int) if "token_map" in t else np.arange(vocabulary)
+        row[ids] = config.get("logit_scale", 1.0) * (t[f"{name}.weight"] @ x)
+        rows.append(row)
+    return np.array(rows)

@@ -26,7 +26,9 @@ DTYPES = ["float32", "bfloat16", "float16"]
 def add_pair_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("models")
     group.add_argument("--target", default="built-in", help=SOURCES)
-    group.add_argument("--draft", help="likewise, or an EAGLE checkpoint; the built-in target brings its own")
+    group.add_argument(
+        "--draft", help="likewise, or an EAGLE or Medusa checkpoint; the built-in target has one"
+    )
     add_place_options(group)
 
 

@@ -11,6 +11,7 @@ from specviz.models.errors import LoadError, first_line
 from specviz.models.progress import Progress, Report
 
 # Files beside the weights: what says how the model is built, and its tokenizer.
+MEDUSA = "medusa_lm_head.safetensors"  # heads without a model, as Medusa's authors write them
 BESIDE = (".json", ".jinja", ".model", ".txt")
 
 
@@ -116,6 +117,8 @@ def _weight_names(repo: str, commit: str, sizes: dict[str, int]) -> list[str]:
         return names
     if weights.SINGLE in sizes:
         return [weights.SINGLE]
+    if MEDUSA in sizes:
+        return [MEDUSA]
     if weights.ADAPTER in sizes:
         raise LoadError(f"{repo} is an adapter and no whole model: load a merged model")
     gguf = [name for name in sizes if name.endswith(".gguf")]

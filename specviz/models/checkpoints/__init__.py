@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from specviz.models import sources, weights
-from specviz.models.checkpoints import eagle, files
+from specviz.models.checkpoints import eagle, files, medusa
 from specviz.models.errors import LoadError
+from specviz.models.hub import MEDUSA
 from specviz.models.language_model import TransformersModel
 from specviz.models.progress import Progress, Report
 
@@ -29,7 +30,7 @@ class Checkpoint:
 
     source: str
     kind: str
-    layout: eagle.Layout
+    layout: eagle.Layout | medusa.Layout
     weights: weights.Weights
     shapes: dict[str, tuple[int, ...]]
     verifier: str
@@ -64,9 +65,10 @@ def find(source: str, report: Report) -> Checkpoint | None:
     _refuse_pickles(folder, source)
     if not any(folder.glob("*.safetensors")):
         return None  # the message of a model without weights fits
-    found = weights.find(folder, source)
+    found = _weights(folder, source)
     shapes = files.shapes(found.files)
-    layout = eagle.recognise(config, tuple(shapes), source)
+    heads = medusa.recognise(config, tuple(shapes), source)
+    layout = heads or eagle.recognise(config, tuple(shapes), source)
     if layout is None:
         if "speculators_model_type" in config:
             raise LoadError(
@@ -74,13 +76,22 @@ def find(source: str, report: Report) -> Checkpoint | None:
                 "eagle3 and eagle (without layernorms) are read"
             )
         return None
-    return Checkpoint(source, "eagle", layout, found, shapes, verifier(config), revision)
+    kind = "eagle" if heads is None else "medusa"
+    return Checkpoint(source, kind, layout, found, shapes, verifier(config), revision)
 
 
 def verifier(config: dict[str, Any]) -> str:
     """The target that a draft's config declares, "" if none."""
     declared = (config.get("speculators_config") or {}).get("verifier") or {}
     return str(declared.get("name_or_path") or config.get("base_model_name_or_path") or "")
+
+
+def _weights(folder: Path, source: str) -> weights.Weights:
+    """The checkpoint's files: a model's, or the one that Medusa's authors write."""
+    alone = folder / MEDUSA
+    if alone.is_file() and not (folder / weights.SINGLE).is_file():
+        return weights.Weights((alone,), weights.count(weights.read_header(alone)))
+    return weights.find(folder, source)
 
 
 def _refuse_pickles(folder: Path, source: str) -> None:

@@ -48,8 +48,8 @@ HELP = {
     "target": "built-in, a hub id, or a local folder with safetensors weights.",
     "rule": "exact judges token by token, block whole beginnings of the block; both are exact. The others "
     "are the faults of the gallery.",
-    "draft": "Empty: the built-in draft, or none beside another target. The target again: q = p. An EAGLE "
-    "checkpoint (folder or id): that draft.",
+    "draft": "Empty: the built-in draft, or none beside another target. The target again: q = p. An EAGLE or "
+    "Medusa checkpoint (folder or id): that draft.",
 }
 
 
