@@ -49,6 +49,9 @@ class Settings(BaseSettings):
     kept_runs: Annotated[int, Field(ge=64, le=1_000_000)] = Field(
         2048, description="MiB of runs (caches, rows, traces) that the server keeps for all visitors"
     )
+    saved_runs: Path | None = Field(
+        None, description="folder that runs are written to when the server ends, and read from when it starts"
+    )
     kept_rows: Annotated[int, Field(ge=64, le=1_000_000)] = Field(
         768, description="MiB of logits that the checks keep for all visitors"
     )

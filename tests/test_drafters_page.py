@@ -118,7 +118,7 @@ def test_the_same_prompt_is_run_by_every_drafter_and_each_run_can_be_opened(tiny
     job = kept(app, "same")
     own = {
         entry.name: entry
-        for entry in (runs.entry_by_name(name) for name in runs._shelf().mine[app.session_state["_owner"]])
+        for entry in (runs.entry_by_name(name) for name in runs.shelf().mine[app.session_state["_owner"]])
     }
     for kind, entry in job.entries.items():
         assert own[entry.name] is entry

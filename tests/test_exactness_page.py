@@ -51,7 +51,7 @@ def live(monkeypatch):
     monkeypatch.setattr(pairs, "load", lambda recipe, report: pair)
     monkeypatch.setattr(pairs.shelf(), "get", lambda recipe: pair)
     entry = runs.Entry("words", "words", "live", story(60), Recipe(k=4, temperature=1.0))
-    runs._shelf().put(entry)
+    runs.shelf().put(entry)
     return entry.name
 
 
@@ -330,7 +330,7 @@ def test_a_run_judged_by_blocks_is_checked_as_an_exact_one(monkeypatch):
     pair = WordPair()
     monkeypatch.setattr(pairs, "obtain", lambda *args, **more: pair)
     entry = runs.Entry("blocks", "blocks", "live", story(40, verifier=verify_whole_block), Recipe(rule=BLOCK))
-    runs._shelf().put(entry)
+    runs.shelf().put(entry)
     shown = texts(open_app(run="blocks"))
     assert "Not judged by the exact rule" not in shown
     assert "checks 3 and 4 look at whole blocks" in shown
@@ -344,8 +344,8 @@ def test_the_evidence_goes_over_all_runs_of_this_browser(live):
     )
     app = open_app(run=live)
     for entry in (one, same, other):
-        runs._shelf().put(entry)
-    runs._shelf().mine[app.session_state["_owner"]] = ["one", "same", "other"]
+        runs.shelf().put(entry)
+    runs.shelf().mine[app.session_state["_owner"]] = ["one", "same", "other"]
     app.run()
     app.segmented_control(key="watch").set_value("all runs made here").run()
     shown = texts(app)
@@ -356,7 +356,7 @@ def test_the_evidence_goes_over_all_runs_of_this_browser(live):
 
 def test_a_run_by_a_faulty_rule_crosses_the_threshold():
     trace = story(400, agreement=0.1, verifier=FAULTS["always-accept"].verifier)
-    runs._shelf().put(runs.Entry("faulty", "faulty", "file", trace))
+    runs.shelf().put(runs.Entry("faulty", "faulty", "file", trace))
     app = open_app(run="faulty")
     assert not app.exception
     assert "✗ passed 20 at token" in texts(app)
@@ -365,7 +365,7 @@ def test_a_run_by_a_faulty_rule_crosses_the_threshold():
 
 def test_hostile_tokens_stay_text():
     trace = story(40, texts=HOSTILE[:16])
-    runs._shelf().put(runs.Entry("hostile", "hostile", "file", trace))
+    runs.shelf().put(runs.Entry("hostile", "hostile", "file", trace))
     app = open_app(run="hostile")
     assert not app.exception
     for chart in app.get("plotly_chart"):

@@ -1,5 +1,6 @@
 """A run belongs to its name: clicks, Back, a second tab, another page, failures, what the server keeps."""
 
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ from test_jobs import FAILURES
 from waiting import everything, finish
 
 from specviz.recipe import Recipe
-from specviz.ui.state import jobs, pairs, runs
+from specviz.ui.state import jobs, pairs, runs, saved, shelf
 
 ROOT = Path(__file__).parent.parent
 
@@ -41,7 +42,7 @@ def press(app, key):
 
 def begun():
     """Names of all runs that were ever begun."""
-    return set(runs._shelf().jobs)
+    return set(runs.shelf().jobs)
 
 
 class Gate:
@@ -115,7 +116,7 @@ def test_two_tabs_show_one_run_and_either_may_stop_it(gate):
     name = shown(one)
     two = open_app(prompt="abcabc", max_tokens="24", seed="12", run=name)
     assert two.button(key="run_toggle").label == "Stop"
-    job = runs._shelf().jobs[name]
+    job = runs.shelf().jobs[name]
     two.button(key="run_toggle").click()  # the other tab was quicker: it goes on no more when this arrives
     gate.open.set()
     finish(one)
@@ -144,7 +145,7 @@ def test_a_run_goes_on_while_another_page_is_shown(gate):
     name = shown(app)
     app.switch_page("pages/learn.py").run()
     assert jobs.wait(*everything())
-    assert runs._shelf().jobs[name].run.finish == "length"
+    assert runs.shelf().jobs[name].run.finish == "length"
 
 
 def test_a_reload_finds_the_run_and_the_list_of_runs_of_this_browser(gate, monkeypatch):
@@ -225,19 +226,19 @@ def test_what_if_stays_with_its_run():
 @pytest.fixture
 def small(monkeypatch):
     """A shelf of its own that keeps 64 MiB, on which every run takes 40 and every trace 10."""
-    shelf = runs._Shelf()
-    monkeypatch.setattr(runs, "_SHELF", shelf)
-    monkeypatch.setattr(runs, "settings", lambda: SimpleNamespace(kept_runs=64))
-    monkeypatch.setattr(runs, "run_bytes", lambda run: 0 if run is None else 40 << 20)
-    monkeypatch.setattr(runs, "trace_bytes", lambda trace: 10 << 20)
-    return shelf
+    kept = shelf.Shelf()
+    monkeypatch.setattr(shelf, "_SHELF", kept)
+    monkeypatch.setattr(shelf, "settings", lambda: SimpleNamespace(kept_runs=64))
+    monkeypatch.setattr(shelf, "run_bytes", lambda run: 0 if run is None else 40 << 20)
+    monkeypatch.setattr(shelf, "trace_bytes", lambda trace: 10 << 20)
+    return kept
 
 
-def put(shelf, name, going=False):
+def put(kept, name, going=False):
     entry = runs.Entry(name, name, "live", None, Recipe(), SimpleNamespace(finish=None, pair="the pair"))
     if going:
-        shelf.jobs[name] = SimpleNamespace(active=True)
-    shelf.put(entry)
+        kept.jobs[name] = SimpleNamespace(active=True)
+    kept.put(entry)
     return entry
 
 
@@ -255,12 +256,12 @@ def test_what_was_dropped_is_said_where_it_is_missed(gate):
     app = open_app(prompt="abcabc", max_tokens="24", seed="19")
     finish(press(app, "run_step"))
     name = shown(app)
-    runs._shelf().let_go(runs.entry_by_name(name), "the server needed their memory for other runs")
+    runs.shelf().let_go(runs.entry_by_name(name), "the server needed their memory for other runs")
     app.run()
     assert "can be looked at but not resumed" in texts(app)
     assert app.button(key="run_toggle").label == "Run"
-    del runs._shelf().entries[name], runs._shelf().jobs[name]
-    runs._shelf().gone[name] = None
+    del runs.shelf().entries[name], runs.shelf().jobs[name]
+    runs.shelf().gone[name] = None
     app.run()
     assert "This run is no longer here" in texts(app)
 
@@ -316,3 +317,95 @@ def test_while_rounds_are_made_the_settings_shown_are_the_runs(gate):
     gate.open.set()
     finish(app)
     assert app.number_input(key="seed").value == 21 and "settings changed" not in texts(app)
+
+
+class TestRestart:
+    """What a server writes when it ends, and reads when it starts again."""
+
+    @pytest.fixture
+    def folder(self, tmp_path, monkeypatch):
+        folder = tmp_path / "runs"
+        held = SimpleNamespace(kept_runs=64, saved_runs=folder)
+        monkeypatch.setattr(saved, "settings", lambda: held)
+        monkeypatch.setattr(shelf, "_SHELF", shelf.Shelf())
+        return folder
+
+    def restart(self, monkeypatch):
+        saved.save()
+        monkeypatch.setattr(shelf, "_SHELF", shelf.Shelf())
+        saved.restore()
+
+    def test_a_run_is_found_again_with_what_it_had_and_whose_it_was(self, gate, folder, monkeypatch):
+        app = open_app(prompt="abcabc", max_tokens="24", seed="19")
+        finish(press(app, "run_step"))
+        name = shown(app)
+        before = runs.entry_by_name(name)
+        self.restart(monkeypatch)
+        again = runs.entry_by_name(name)
+        assert again is not before and again.trace == before.trace and again.recipe == before.recipe
+        assert shelf.shelf().mine[app.session_state["_owner"]] == [name]
+        app.run()
+        assert not app.exception and "not resumed: its caches are gone, as the server was restarted" in texts(
+            app
+        )
+        assert app.button(key="run_toggle").label == "Run"
+
+    def test_what_goes_on_is_kept_as_far_as_it_came(self, gate, folder, monkeypatch):
+        far, go_on, real = Event(), Event(), gate.real
+
+        def held_up(history):
+            if len(history) > 14:
+                far.set()
+                go_on.wait(20)
+            return real(history)
+
+        gate.real = held_up
+        app = open_app(prompt="abcabc", max_tokens="24", seed="20")
+        press(app, "run_toggle")
+        name, going = shown(app), runs.shelf()
+        assert far.wait(20)
+        self.restart(monkeypatch)
+        entry = runs.entry_by_name(name)
+        assert entry.trace.rounds and entry.trace.finish is None and entry.dropped
+        assert going.jobs[name].stopping or not going.jobs[name].active
+        go_on.set()
+        assert jobs.wait(going.jobs[name])
+
+    @pytest.mark.parametrize("harm", ["index", "run", "name", "owners"])
+    def test_harm_costs_the_run_and_not_the_start(self, gate, folder, monkeypatch, harm):
+        app = open_app(prompt="abcabc", max_tokens="24", seed="19")
+        finish(press(app, "run_step"))
+        name = shown(app)
+        saved.save()
+        index = folder / saved.INDEX
+        if harm == "index":
+            index.write_text("[1")
+        elif harm == "run":
+            (folder / f"{name}.json.gz").write_bytes(b"nothing")
+        elif harm == "name":
+            index.write_text(index.read_text().replace(name, "../../etc/passwd"))
+        else:
+            index.write_text(index.read_text().replace('"owners": {', '"owners": 3, "x": {'))
+        monkeypatch.setattr(shelf, "_SHELF", shelf.Shelf())
+        saved.restore()
+        assert runs.entry_by_name(name) is None and not shelf.shelf().entries
+
+    def test_the_folder_is_bounded_and_the_newest_stay(self, gate, folder, monkeypatch):
+        app = open_app(prompt="abcabc", max_tokens="24", seed="19")
+        finish(press(app, "run_step"))
+        entry = runs.entry_by_name(shown(app))
+        monkeypatch.setattr(saved.codec, "dumps", lambda trace, compress: bytes(3 << 20))
+        for i in range(4):
+            shelf.shelf().put(replace(entry, name=f"another-{i}"))
+        saved.save()
+        assert {path.name for path in folder.iterdir()} == {
+            saved.INDEX,
+            "another-2.json.gz",
+            "another-3.json.gz",
+        }
+
+    def test_nothing_is_written_where_nothing_is_set(self, folder, monkeypatch):
+        monkeypatch.setattr(saved, "settings", lambda: SimpleNamespace(kept_runs=64, saved_runs=None))
+        saved.save()
+        saved.restore()
+        assert not folder.exists()

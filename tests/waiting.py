@@ -5,7 +5,7 @@ from specviz.ui.state import jobs, runs
 
 def everything():
     """All jobs that the server has."""
-    return [*jobs._kept.values(), *runs._shelf().jobs.values()]
+    return [*jobs._kept.values(), *runs.shelf().jobs.values()]
 
 
 def finish(app, timeout=60.0):

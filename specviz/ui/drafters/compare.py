@@ -15,8 +15,8 @@ from specviz.recipe import Recipe, limits, to_link
 from specviz.tokens import visible
 from specviz.ui.drafters import charts, models
 from specviz.ui.shell.palette import CONFIG
-from specviz.ui.state import jobs, keys, links, runs
-from specviz.ui.state.runs import Entry
+from specviz.ui.state import jobs, keys, links, runs, shelf
+from specviz.ui.state.shelf import Entry
 from specviz.ui.state.sizes import run_bytes
 
 PLAIN = "none"  # plain decoding: rounds without a draft
@@ -69,7 +69,7 @@ class Comparison(jobs.Job):
             if kind not in self.entries:
                 recipe = self.recipes[kind]
                 run = recipe.start(pair)
-                title = runs.title(recipe)
+                title = shelf.title(recipe)
                 self.entries[kind] = Entry(runs.new_name(), title, "live", run.trace(), recipe, run)
             entry = self.entries[kind]
             entry.run.step()

@@ -23,6 +23,7 @@ from starlette.routing import Route
 
 import specviz
 from specviz.settings import Settings, settings
+from specviz.ui.state import saved
 
 HEALTH = "/specviz/health"
 # What a browser is told beside every answer. A course platform may show the app in a frame of its own, so
@@ -107,7 +108,9 @@ def build(script: Path, held: Settings, warm: Callable[[], None]) -> st.App:
         if held.warm_start and not held.read_only:
             readiness.state = "loading"
             Thread(target=load, name="warm start", daemon=True).start()
+        saved.restore()
         yield
+        saved.save()
         LOG.info("stopped")
 
     async def health(request: Request) -> JSONResponse:
