@@ -7,6 +7,8 @@
     >>> for round in run:  # doctest: +SKIP
     ...     print(round.accepted, "of", round.k)
 
+`capture` writes down your own run of transformers: `with specviz.capture() as trace: model.generate(…)`.
+
 In a notebook a trace or a run at the end of a cell shows itself.
 """
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from specviz.decoding.run import DecodingRun
     from specviz.decoding.sampling import SamplingConfig
     from specviz.decoding.trace import Trace
+    from specviz.diagnosis.capture import capture
     from specviz.models import load_pair
 
 __version__ = "0.1.0"
@@ -27,11 +30,12 @@ PUBLIC = {
     "DecodingRun": "specviz.decoding.run",
     "SamplingConfig": "specviz.decoding.sampling",
     "Trace": "specviz.decoding.trace",
+    "capture": "specviz.diagnosis.capture",
     "load_pair": "specviz.models",
 }
 SHOWN = ("Trace", "DecodingRun")  # what a notebook can show
 
-__all__ = ["DecodingRun", "SamplingConfig", "Trace", "load_pair"]
+__all__ = ["DecodingRun", "SamplingConfig", "Trace", "capture", "load_pair"]
 
 
 def __getattr__(name: str) -> Any:

@@ -60,12 +60,14 @@ class Bench:
         setting: of the audit.
         second: a pair whose draft is the second one; None without. Its target is not used.
         draft_tokenizer: the draft's own; None if it is not known.
+        runs: the prompts' runs if they were made elsewhere (`specviz.capture`); () to make them here.
     """
 
     pair: Pair
     setting: Setting
     second: Pair | None = None
     draft_tokenizer: Any = None
+    runs: tuple[Trace, ...] = ()
 
 
 Observed = tuple[dict[str, Any], Trace | None]
@@ -94,9 +96,13 @@ def observe(bench: Bench, prompt: Prompt) -> Iterator[Observed | None]:
     began = perf_counter()
     trace = None
     try:
-        ids = encode(bench.pair, prompt, setting.style(bool(prompt.messages)))
-        leads = _leads(bench, prompt, ids)
-        if prompt.answer is None:
+        if bench.runs:
+            trace = bench.runs[prompt.index]
+            ids, answer, leads = list(trace.prompt_ids), list(trace.output_ids), {}
+        else:
+            ids = encode(bench.pair, prompt, setting.style(bool(prompt.messages)))
+            leads = _leads(bench, prompt, ids)
+        if not bench.runs and prompt.answer is None:
             run = _run(bench, prompt, ids, leads.get(setting.draft_prompt))
             for _ in run:
                 yield None
@@ -105,7 +111,7 @@ def observe(bench: Bench, prompt: Prompt) -> Iterator[Observed | None]:
                 part["caches"] = _caches(run, setting)
                 yield None
             answer = list(trace.output_ids)
-        else:
+        elif not bench.runs:
             answer = _answer(bench, prompt, ids)
         row |= {"prompt_tokens": len(ids), "tokens": len(answer)}
         measuring = _measure(bench, prompt, ids, answer, leads)

@@ -48,7 +48,8 @@ class Chain:
     Attributes:
         model: "target" or "draft".
         token: the token.
-        steps: from the logit to the probability; empty if the model has no logit for the token.
+        steps: from the logit to the probability; empty if the model has no logit for the token, or the
+            controls of the trace do not explain its probability (a run captured from elsewhere).
         probability: what the steps arrive at.
         recorded: the probability in the trace.
     """
@@ -77,14 +78,15 @@ def chain(trace: Trace, round: Round, row: int, token: int, model: Model) -> Cha
     removed: Removed = (table.target_removed if target else table.draft_removed)[i]
     recorded = (table.p if target else table.q)[i]
     logsumexp = position.target_logsumexp if target else position.draft_logsumexp
-    if logit is None or removed == "vocabulary":
+    unexplained = logsumexp is None and not sampling.greedy
+    if logit is None or removed == "vocabulary" or unexplained:
         return Chain(model, token, (), recorded, recorded)
     history = (*prefix(trace, round), *round.draft_tokens[:row])
     steps = _scores(logit, token in history, sampling, removed)
     last = steps[-1].value
     if last is None:
         steps.append(Step("probability", 0.0))
-    elif sampling.greedy or logsumexp is None:
+    elif logsumexp is None:
         steps.append(Step("probability", recorded, note="the largest score takes everything"))
     else:
         steps.append(Step("log Σ exp of all scores left", logsumexp))

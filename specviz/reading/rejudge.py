@@ -40,7 +40,8 @@ class Rejudged:
         number: the round.
         accepted: draft tokens kept, 0 … K.
         outcome: "corrected" or "bonus".
-        token: the corrected or bonus token; None if the draw fell behind the leading tokens.
+        token: the corrected or bonus token; None if the draw fell behind the leading tokens, or its
+            uniform was not recorded and the trace's own token does not follow.
         law: what it was drawn from; None for weights that are none of the row's p, q and residual.
         probability: of `token` under it; for None, of all the tokens that it could be together.
             None if it is unknown what that is.
@@ -181,11 +182,16 @@ class RecordedRound:
         return self._draw(weights, _given(self.draft_u(row), f"draft uniform of position {row + 1}"))[0]
 
     def accept(self, row: int, p: float, q: float) -> bool:
-        return accepts(_given(self.accept_u(row), f"accept uniform of position {row + 1}"), p, q)
+        u = self.accept_u(row)
+        if u is None and (p == 0.0 or p >= q):
+            return p > 0.0  # whatever the uniform
+        return accepts(_given(u, f"accept uniform of position {row + 1}"), p, q)
 
     def correct(self, weights: np.ndarray) -> int:
         self.weights = weights
         self.law = self._block.law(weights)
+        if self.correct_u() is None:
+            return self._block.columns(self._block.row(weights))[1].start
         column, self.probability = self._draw(weights, _given(self.correct_u(), "correct uniform"))
         return column
 

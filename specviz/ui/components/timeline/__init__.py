@@ -203,7 +203,7 @@ def _round(round: Round, index: Callable[[int], int]) -> dict[str, Any]:
         "finish": round.finish,
         "verifier": round.verifier,
         # A drafter that looks tokens up draws nothing.
-        "chosen": bool(drafted) and all(row.draft_u is None for row in drafted),
+        "chosen": bool(drafted) and all(row.draft_u is None and row.q == 1.0 for row in drafted),
         "draftMs": _number(1000 * round.draft_seconds),
         "verifyMs": _number(1000 * round.verify_seconds),
         "target": _cache(round.target_cache),
