@@ -268,6 +268,11 @@ def test_early_exit_is_captured_too(models):
     assert rejudge_trace(trace.last, verify_block).first_difference is None
 
 
+def texts(app):
+    kinds = (app.text, app.markdown, app.caption, app.info, app.error)
+    return "\n".join(element.value for kind in kinds for element in kind)
+
+
 def test_the_app_opens_a_captured_run(models):
     from streamlit.testing.v1 import AppTest
 
@@ -277,11 +282,11 @@ def test_the_app_opens_a_captured_run(models):
     app.session_state["files-open"] = True
     app.run().get("file_uploader")[0].upload("captured.json", codec.dumps(trace.last)).run()
     assert not app.exception
-    assert any("opened from a file" in element.value for element in (*app.caption, *app.markdown))
+    assert "opened from a file" in texts(app)
     app.session_state["judge-open"] = True
     app.run()
     assert not app.exception
-    assert any("Every round ends as it did" in element.value for element in (*app.caption, *app.markdown))
+    assert "Every round ends as it did" in texts(app)
 
 
 def test_the_controls_of_a_trace_are_those_of_generate(models):

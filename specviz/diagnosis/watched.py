@@ -166,8 +166,8 @@ class WatchedRun:
         if self.unexplained:
             which = " and ".join(sorted(self.unexplained))
             self.owner.note(
-                "More than temperature, top-k, top-p, min-p, repetition penalty and banned tokens, each once, "
-                f"shaped {which}. The trace has {which} as they were, without the steps from the logits."
+                "More than temperature, top-k, top-p, min-p, repetition penalty and banned tokens, "
+                f"each once, shaped {which}. The trace has {which} as they were, without the steps to them."
             )
         if self.config.assistant_ensemble_weight is not None:
             self.owner.note(
