@@ -150,8 +150,11 @@ async def _read(url: str, i: int, until: float, clicks: list[float], late: list[
         while time.monotonic() < until:
             await asyncio.sleep(chance.uniform(1.0, 3.0))
             if chance.random() < 0.1:
-                await visitor.go(f"run={chance.choice(names)}&sel=1.1")
-                await asyncio.sleep(1.0)
+                name = chance.choice(names)
+                await visitor.go(f"run={name}&sel=1.1")
+                # What is clicked next must be a place of that run.
+                if not await visitor.until(lambda: visitor.drawn and _run_shown(visitor) == name, 30):  # noqa: B023
+                    late.append(name)
                 continue
             states = _payload(visitor)["rounds"]["states"]
             number = chance.randrange(len(states)) + 1
@@ -191,6 +194,10 @@ async def _watch(pid: int, until: float, memory: list[int]) -> None:
 
 def _payload(visitor: Visitor) -> dict[str, Any]:
     return json.loads(visitor.seen["timeline"].content["trace"])
+
+
+def _run_shown(visitor: Visitor) -> str:
+    return str(visitor.seen["timeline"].content["run"]).partition(" ")[0]
 
 
 def _push(visitor: Visitor) -> int:

@@ -45,7 +45,7 @@ def save() -> None:
     (partial / INDEX).write_text(json.dumps(said), encoding="utf-8")
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)
-    LOG.info("%d runs saved", len(known))
+    LOG.info("runs saved: %d", len(known))
 
 
 def restore() -> None:
@@ -73,7 +73,7 @@ def restore() -> None:
         for owner in owners:
             runs.keep(entry, owner)
         made += 1
-    LOG.info("%d saved runs are here again", made)
+    LOG.info("saved runs that are here again: %d", made)
 
 
 def _about(entry: Entry) -> dict[str, Any]:
