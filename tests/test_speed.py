@@ -84,7 +84,9 @@ def test_a_prediction_adds_up_its_parts():
     assert found.predicted("model", 3) == pytest.approx(
         (1 + 0.6 + 0.4 + 0.3) * plain / (0.03 + 0.0495 + found.host("model", 3))
     )
-    assert found.independent("model", 4) == pytest.approx(formulas.speedup(0.6, 4, 0.01 / 0.048))
+    kept = found.kept("model")
+    assert formulas.expected_tokens(kept, 4) == pytest.approx(2.5) and found.alpha("model") == 0.6
+    assert found.independent("model", 4) == pytest.approx(formulas.speedup(kept, 4, 0.01 / 0.048))
     assert found.best("model").k == 2
 
 
@@ -190,12 +192,32 @@ def test_a_sweep_measures_every_part(swept):
 def test_a_sweep_can_stop_anywhere_and_go_on():
     sweep = Sweep(tiny_pair(), Plan(k=1, prompts=("abc",), tokens=6, turns=1, grid=False))
     assert sweep.report is None and sweep.done == 0
-    sweep.step()
-    sweep.step()
+    while sweep.done < 2:
+        sweep.step()
     half = report.from_json(sweep.report.to_json())
     assert half.passes and not half.runs and half.plain is None
+    sweep.let_go()
+    sweep.attach(tiny_pair())  # loaded again
+    while sweep.done < sweep.total:
+        sweep.step()
+    assert sweep.report.prefill and sweep.report.passes == half.passes and sweep.report.plain
+
+
+def test_a_part_that_broke_off_begins_again(monkeypatch):
+    sweep = Sweep(tiny_pair(), Plan(k=1, prompts=("abc",), tokens=6, turns=1, grid=False))
+    while "runs" not in sweep.now:
+        sweep.step()
     sweep.step()
-    assert sweep.done == 3 and sweep.report.prefill
+    sweep.step()
+    with monkeypatch.context() as broken:
+        broken.setattr(DecodingRun, "step", lambda run: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            sweep.step()
+    assert not sweep.report.runs
+    while sweep.done < sweep.total:
+        sweep.step()
+    # Nothing is counted twice.
+    assert all(r.ratio.count == 1 for r in sweep.report.runs if r.k)
 
 
 def test_a_drafter_that_the_pair_lacks_is_refused():

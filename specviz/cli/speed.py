@@ -62,10 +62,10 @@ def run(args: argparse.Namespace) -> int:
         status = 130
     options.end_progress_line()
     if sweep.report is not None:
-        print(text(sweep.report))
         if args.out:
             made = sweep.report.to_json() if args.out.suffix == ".json" else sweep.report.to_csv()
             args.out.write_text(made)
+        print(text(sweep.report))
     return status
 
 
@@ -85,8 +85,8 @@ def text(report) -> str:
     run, plain = report.run(setting.drafter, setting.k), report.plain
     if run is not None and plain is not None and run.ratio is not None:
         round = verdict.scale(run, plain)
-        spread = f"{run.ratio.low:.2f} to {run.ratio.high:.2f} in {run.ratio.count} runs"
-        lines += ["", f"{verdict.headline(run.ratio.median)} ({setting.drafter}, K = {setting.k}; {spread})"]
+        spread = f"single runs {run.ratio.low:.2f} to {run.ratio.high:.2f}, {run.ratio.count} of them"
+        lines += ["", f"{verdict.headline(round.speedup)} ({setting.drafter}, K = {setting.k}; {spread})"]
         lines += [verdict.reason(round), verdict.wanted(round, setting.k)]
     one = report.seconds(1)
     if one is not None:
@@ -107,7 +107,9 @@ def text(report) -> str:
                 continue
             k = f"⌀ {r.drafted / r.rounds:.1f}" if r.adaptive else str(r.k)
             c, told = _two(report.c(drafter, r.k)), report.explained(r)
-            figures = f"{c:>7}{r.length:>8.2f}{_two(told) + ('×' if told else ''):>11}{r.ratio.median:>9.2f}×"
+            figures = (
+                f"{c:>7}{r.length:>8.2f}{_two(told) + ('×' if told else ''):>11}{report.speedup(r):>9.2f}×"
+            )
             said = "K chosen before each round" if r.adaptive else ""
             if r.k == setting.k and not r.adaptive:
                 said = verdict.of_drafter(report, drafter)

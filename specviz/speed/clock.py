@@ -1,6 +1,6 @@
 """Time, measured so that it means something: in turns, warmed up, on the clock that fits the device."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter, thread_time
 from typing import Any
@@ -49,12 +49,26 @@ def in_turns(
 
     What slows the machine down for a while then slows every one of them, and ratios hold.
     """
+    turns = one_by_one(runs, tries, clock)
+    while True:
+        try:
+            next(turns)
+        except StopIteration as end:
+            return end.value
+
+
+def one_by_one(
+    runs: Mapping[Any, Callable[[], Any]], tries: int, clock: Callable[[], float] = perf_counter
+) -> Generator[None, None, dict[Any, list[float]]]:
+    """The same, a run at a time, so that others may use the device in between."""
     for run in runs.values():
         run()
+        yield
     taken: dict[Any, list[float]] = {name: [] for name in runs}
     for _ in range(tries):
         for name, run in runs.items():
             began = clock()
             run()
             taken[name].append(clock() - began)
+            yield
     return taken

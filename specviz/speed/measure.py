@@ -2,8 +2,9 @@
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -106,8 +107,10 @@ def decode(
     tokens: int,
     clock: Clock,
     chooser: AdaptiveK | None = None,
-) -> Tally:
-    """One run, timed. The first round is left out: it is the prefill that every kind of decoding shares.
+) -> Generator[None, None, Tally]:
+    """One run, timed, a round at a time.
+
+    The first round is left out: it is the prefill that every kind of decoding shares.
 
     Args:
         chooser: chooses K before each round, at most `k`.
@@ -119,12 +122,16 @@ def decode(
     made = TimedDrafter(make_drafter(drafter if k else "ngram", pair, sampling), clock)
     run = DecodingRun(timed, prompt, drafter=made, k=k, sampling=sampling, max_new_tokens=tokens, seed=seed)
     run.step()
-    timed.target.seconds = made.seconds = 0.0
+    yield
+    timed.target.seconds = made.seconds = spent = 0.0
     first = run.emitted
-    began = clock()
-    for _ in run if chooser is None else adaptive.decode(run, chooser):
-        pass
-    spent = clock() - began
+    rounds = iter(run) if chooser is None else adaptive.decode(run, chooser)
+    while True:
+        began = clock()
+        if next(rounds, None) is None:
+            break
+        spent += clock() - began
+        yield
     return Tally(
         drafter,
         k,
@@ -217,8 +224,8 @@ def chooser(pair: Any, prompt: str, drafter: str, temperature: float, clock: Clo
     return AdaptiveK(median(seconds) / drafted / one, {k: median(rows[k]) / one for k in CHOICES})
 
 
-def grid_pass(target: Any, context: int, batch: int, rows: int) -> Callable[[], None]:
-    """A pass over `rows` random tokens of `batch` sequences behind a cache of random numbers.
+def grid_passes(target: Any, context: int, batch: int, rows: Sequence[int]) -> dict[int, Callable[[], None]]:
+    """Passes over so many random tokens of `batch` sequences, all behind one cache of random numbers.
 
     Random rows are honest here: what they cost does not depend on what they say.
     """
@@ -234,12 +241,12 @@ def grid_pass(target: Any, context: int, batch: int, rows: int) -> Callable[[], 
         shape = (batch, kv_heads, context, width)
         keys, values = (torch.randn(shape, device=target.device, dtype=dtype) for _ in range(2))
         cache.update(keys, values, layer)
-    fed = torch.randint(target.width, (batch, rows), device=target.device)
 
-    def run() -> None:
+    def run(count: int) -> None:
+        fed = torch.randint(target.width, (batch, count), device=target.device)
         try:
             with torch.inference_mode():
-                logits, _ = target._pass(fed, cache, rows, False)
+                logits, _ = target._pass(fed, cache, count, False)
                 logits[0, 0, 0].item()  # waits for a GPU
         finally:
             if context:
@@ -247,4 +254,4 @@ def grid_pass(target: Any, context: int, batch: int, rows: int) -> Callable[[], 
             else:
                 cache.layers.clear()
 
-    return run
+    return {count: partial(run, count) for count in rows}

@@ -3,7 +3,9 @@
 import csv
 import io
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from importlib import resources
 from typing import Any
 
 from specviz.speed import formulas
@@ -13,6 +15,11 @@ from specviz.speed.formulas import Shape
 from specviz.speed.machine import Machine
 
 FORMAT = 1
+# Measurements that ship with SpecViz, by the names of their files.
+RECORDED: Mapping[str, str] = {
+    "greedy": "greedy texts",
+    "hot": "hot, open texts",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,16 +232,32 @@ class Report:
         known = [r for r in self.fixed(drafter) if r.alpha is not None]
         return min(known, key=lambda r: abs(r.k - self.setting.k)).alpha if known else None
 
+    def kept(self, drafter: str) -> float | None:
+        """The chance of keeping a draft token that explains the tokens a round, were it the same everywhere.
+
+        Of the run with the K nearest to the setting's. Unlike the mean β it knows of rounds in which a
+        drafter found nothing to propose.
+        """
+        known = self.fixed(drafter)
+        if not known:
+            return None
+        run = min(known, key=lambda r: abs(r.k - self.setting.k))
+        return formulas.break_even_alpha(run.k, 0.0, run.length)
+
     def independent(self, drafter: str, k: int) -> float | None:
-        """Speed-up by the formula with independent acceptance at the measured α, c and v = 1."""
-        alpha = self.alpha(drafter)
+        """Speed-up by the formula with independent acceptance at the measured rate and c, and v = 1."""
+        alpha = self.kept(drafter)
         c = self.c(drafter)
         return None if alpha is None or c is None else formulas.speedup(alpha, k, c)
+
+    def speedup(self, run: Run) -> float:
+        """Speed over that of plain decoding, over all texts and turns; 1 if there is no plain run."""
+        return run.speed / self.plain.speed if self.plain is not None else 1.0
 
     def best(self, drafter: str) -> Run | None:
         """The fastest K that was run, K = 0 aside."""
         runs = [r for r in self.fixed(drafter) if r.ratio is not None]
-        return max(runs, key=lambda r: r.ratio.median if r.ratio else 0.0, default=None)
+        return max(runs, key=self.speedup, default=None)
 
     def to_json(self) -> str:
         return json.dumps({"format": FORMAT, **asdict(self)}, indent=1)
@@ -286,6 +309,11 @@ def from_json(text: str) -> Report:
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"this is not a speed report: {error}") from error
+
+
+def recorded(name: str) -> Report:
+    """One of `RECORDED`, measured on another machine."""
+    return from_json((resources.files("specviz.speed") / "recorded" / f"{name}.json").read_text())
 
 
 def _pass(data: dict[str, Any]) -> Pass:

@@ -1,14 +1,15 @@
 """A whole measurement in small steps, so that it can be watched, stopped, and gone on with."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from specviz.decoding.drafters import COPYING
+from specviz.models.memory import available
 from specviz.speed import floors, measure
 from specviz.speed.adaptive import AdaptiveK
-from specviz.speed.clock import Spread, clock_for, in_turns
+from specviz.speed.clock import Spread, clock_for, one_by_one
 from specviz.speed.engines import PROMPTS
 from specviz.speed.machine import this_machine
 from specviz.speed.measure import Bench, Tally
@@ -21,12 +22,13 @@ BY_K = (1, 2, 3, 4, 6, 8, 12)  # of the drafter in question
 OTHERS = (1, 2, 4, 8)  # of the rest
 CONTEXTS = (0, 2048, 32768)
 BATCHES = (1, 2, 4, 8, 16, 32, 64)
-MEMORY_SHARE = 0.25  # of the machine's memory that a cache of the grid may take
+MEMORY_SHARE = 0.25  # of the memory that is free now that a cache of the grid may take
 GRID_SECONDS = 2.0  # a batch that would take longer a pass is left out, and so are larger ones
 PASS_TRIES = 7
 
 
 Kind = tuple[str, int, bool]  # drafter, K, whether K is chosen before each round
+Part = Generator[None, None, None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +75,9 @@ class Sweep:
         self.tallies: dict[Kind, Tally] = {}
         self.ratios: dict[Kind, dict[int, list[float]]] = {}
         self.slow: set[int] = set()
-        self.steps: list[tuple[str, Callable[[], None]]] = list(self._steps())
+        self.steps: list[tuple[str, Callable[[], Part]]] = list(self._steps())
         self.done = 0
+        self._going: Part | None = None
 
     @property
     def total(self) -> int:
@@ -85,11 +88,27 @@ class Sweep:
         return self.steps[self.done][0] if self.done < self.total else ""
 
     def step(self) -> None:
-        """Measure a little. A step that fails can be repeated."""
-        self.steps[self.done][1]()
-        self.done += 1
+        """Measure a little: a pass, a block, a round. After a failure the part begins again."""
+        try:
+            self._going = self._going or self.steps[self.done][1]()
+            next(self._going)
+        except StopIteration:
+            self._going = None
+            self.done += 1
+        except BaseException:
+            self._going = None
+            raise
 
-    def _steps(self) -> Iterator[tuple[str, Callable[[], None]]]:
+    def attach(self, pair: Any) -> None:
+        """Go on with this pair, which may have been loaded again; the part at work begins again then."""
+        if pair is not self.pair:
+            self.pair, self.bench, self._going = pair, None, None
+
+    def let_go(self) -> None:
+        """Hold no model any more. The report stays, and `attach` goes on."""
+        self.attach(None)
+
+    def _steps(self) -> Iterator[tuple[str, Callable[[], Part]]]:
         plan = self.plan
         yield "this machine's rates", self._start
         yield "target passes by rows", self._passes
@@ -105,7 +124,6 @@ class Sweep:
         for turn in range(plan.turns):
             for number in range(1, len(self.prompts) + 1):
                 said = f"prompt {number} of {len(self.prompts)}, turn {turn + 1} of {plan.turns}"
-                # All kinds of one text are one step apart: the plain run stands in their middle of time.
                 for at in range(0, len(todo), 4):
                     yield f"runs: {said}", partial(self._runs, turn, number - 1, todo[at : at + 4])
                 chosen = [(kind, max(measure.CHOICES), True) for kind in kinds]
@@ -117,13 +135,14 @@ class Sweep:
                     yield f"batches: {said}", partial(self._grid, context, batch)
 
     def _known(self) -> tuple[Report, Bench]:
-        assert self.report is not None and self.bench is not None
+        assert self.report is not None
+        if self.bench is None:
+            self.bench = Bench(self.pair, self.prompts[0], self.plan.temperature)
         return self.report, self.bench
 
-    def _start(self) -> None:
+    def _start(self) -> Part:
         pair, plan = self.pair, self.plan
         target = pair.info.target
-        self.bench = Bench(pair, self.prompts[0], plan.temperature)
         self.report = Report(
             setting=Setting(
                 pair=target.name,
@@ -141,22 +160,23 @@ class Sweep:
             shape=floors.shape_of(pair.target),
             rates=floors.rates(target.device, target.dtype),
         )
+        yield
 
-    def _passes(self) -> None:
+    def _passes(self) -> Part:
         report, bench = self._known()
         rows = sorted({*ROWS, self.plan.k + 1})
-        taken = in_turns({n: bench.rows(n) for n in rows}, PASS_TRIES, self.clock)
+        taken = yield from one_by_one({n: bench.rows(n) for n in rows}, PASS_TRIES, self.clock)
         context = len(bench.ids)
         report.passes = [Pass(n, context, 1, Spread.of(seconds)) for n, seconds in taken.items()]
 
-    def _prefill(self) -> None:
+    def _prefill(self) -> Part:
         report, bench = self._known()
         limit = self.pair.target.context_length
         sizes = [n for n in (32, 128, 512) if n <= limit]
-        taken = in_turns({n: bench.prefill(n) for n in sizes}, 3, self.clock)
+        taken = yield from one_by_one({n: bench.prefill(n) for n in sizes}, 3, self.clock)
         report.prefill = [Pass(n, 0, 1, Spread.of(seconds)) for n, seconds in taken.items()]
 
-    def _blocks(self, kind: str) -> None:
+    def _blocks(self, kind: str) -> Part:
         report, bench = self._known()
         made: dict[int, Callable[[], Any]] = {}
         for k in sorted({*BLOCKS, self.plan.k} - {0}):
@@ -164,14 +184,14 @@ class Sweep:
             # Heads propose no more than there are heads, and a look-up what it finds.
             if block() == k or kind in COPYING:
                 made[k] = block
-        taken = in_turns(made, PASS_TRIES, self.clock)
+        taken = yield from one_by_one(made, PASS_TRIES, self.clock)
         report.drafts = [d for d in report.drafts if d.drafter != kind]
         report.drafts += [Draft(kind, k, Spread.of(seconds)) for k, seconds in taken.items()]
 
-    def _runs(self, turn: int, text: int, kinds: list[Kind]) -> None:
+    def _runs(self, turn: int, text: int, kinds: list[Kind]) -> Part:
         report, _ = self._known()
 
-        def made(drafter: str, k: int, adaptive: bool) -> Tally:
+        def made(drafter: str, k: int, adaptive: bool) -> Generator[None, None, Tally]:
             plan, chooser = self.plan, self._chooser(drafter) if adaptive else None
             prompt = self.prompts[text]
             return measure.decode(
@@ -180,11 +200,13 @@ class Sweep:
 
         kinds = [kind for kind in kinds if self._reaches(*kind)]
         half = len(kinds) // 2
-        taken = [made(*kind) for kind in kinds[:half]]
-        plain = made(PLAIN, 0, False)
-        taken += [made(*kind) for kind in kinds[half:]]
+        taken: list[Tally] = []
+        # The plain run stands in the middle of those that are compared with it.
+        for kind in (*kinds[:half], (PLAIN, 0, False), *kinds[half:]):
+            taken.append((yield from made(*kind)))
+        plain = taken[half]
         base = plain.tokens / plain.seconds if plain.tokens else 0.0
-        for tally in (plain, *taken):
+        for tally in taken:
             key = tally.drafter, tally.k, tally.adaptive
             if not tally.tokens or not base:
                 continue
@@ -203,7 +225,7 @@ class Sweep:
     def _reaches(self, drafter: str, k: int, adaptive: bool) -> bool:
         """Whether K is more than a name: heads propose no more tokens than there are heads."""
         report, _ = self._known()
-        return drafter == "ngram" or adaptive or report.drafting(drafter, k) is not None
+        return drafter in COPYING or adaptive or report.drafting(drafter, k) is not None
 
     def _chooser(self, drafter: str) -> AdaptiveK:
         report, _ = self._known()
@@ -212,10 +234,10 @@ class Sweep:
         v = {k: value for k in usable if (value := report.v(k)) is not None}
         return AdaptiveK(0.0 if c is None else c, v)
 
-    def _grid(self, context: int, batch: int) -> None:
+    def _grid(self, context: int, batch: int) -> Part:
         report, _ = self._known()
         size = report.floor(1, context, batch).cache_bytes
-        room = MEMORY_SHARE * report.rates.memory
+        room = MEMORY_SHARE * (available(self.pair.info.target.device) or report.rates.memory)
         where = f"context {context:,}, batch {batch}"
         if context > self.pair.target.context_length:
             if batch == 1:
@@ -224,13 +246,15 @@ class Sweep:
                 )
             return
         if room and size > room:
-            report.refused.append(f"{where}: its cache would take {size / 2**30:.1f} GiB of memory")
+            report.refused.append(
+                f"{where}: its cache takes {size / 2**30:.1f} GiB, more than a quarter of the free memory"
+            )
             return
         if context in self.slow:
             return
         rows = (1, self.plan.k + 1)
         target = self.pair.target
-        taken = in_turns({n: measure.grid_pass(target, context, batch, n) for n in rows}, 2, self.clock)
+        taken = yield from one_by_one(measure.grid_passes(target, context, batch, rows), 2, self.clock)
         report.grid += [Pass(n, context, batch, Spread.of(seconds)) for n, seconds in taken.items()]
         if 2 * max(map(max, taken.values())) > GRID_SECONDS:
             self.slow.add(context)

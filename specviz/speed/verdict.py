@@ -112,14 +112,12 @@ def wanted(scale: Scale, k: int) -> str:
 def of_drafter(report: Report, drafter: str) -> str:
     """A few words for a line of the table."""
     best = report.best(drafter)
-    if best is None or best.ratio is None:
+    if best is None:
         return "not measured"
-    kind = gains(best.ratio.median)
-    now = report.run(drafter, report.setting.k)
-    if kind == "slower":
+    gain = report.speedup(best)
+    if gains(gain) == "slower":
         return "✗ slower at every K that was run"
-    if kind == "even":
+    if gains(gain) == "even":
         return f"= as fast as plain at its best, K = {best.k}"
-    if now is not None and now.ratio is not None and best.k != now.k:
-        return f"✓ K = {best.k} gives {best.ratio.median:.2f}×"
-    return "✓ faster"
+    now = report.run(drafter, report.setting.k)
+    return "✓ faster" if now is best else f"✓ faster with K = {best.k}: {gain:.2f}×"

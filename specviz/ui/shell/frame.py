@@ -87,6 +87,7 @@ def pages() -> list:
         st.Page("pages/rounds.py", title="Rounds", url_path="rounds", visibility="hidden"),
         st.Page("pages/exactness.py", title="Exactness"),
         st.Page("pages/debug.py", title="Debug"),
+        st.Page("pages/speed.py", title="Speed"),
         st.Page("pages/drafters.py", title="Drafters"),
         st.Page("pages/learn.py", title="Learn"),
         st.Page("pages/practice.py", title="Practice"),

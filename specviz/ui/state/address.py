@@ -10,6 +10,7 @@ from specviz.ui.state import keys
 RUN_PAGES = ("", "home", "rounds", "exactness")  # those that show a run
 OF_A_RUN = ("run", "sel", "full")  # parameters that mean nothing beside another run
 MODELS = ("target", "draft")
+MODEL_PAGES = ("drafters", "speed")  # those that work with the same models
 OF_A_TOUR = ("tour", "step")  # a tour that is left is over
 
 
@@ -32,7 +33,7 @@ def carry_over(page: str) -> None:
                 own = {name: value for name, value in own.items() if name not in OF_A_RUN}
             own |= shown
             state.update(recipe)
-        elif page == "drafters":  # works with the same models
+        elif page in MODEL_PAGES:
             _, recipe = state.get(keys.CARRIED, ({}, {}))
             state.update({name: recipe[name] for name in MODELS if name in recipe})
         st.query_params.update(own)
@@ -49,7 +50,7 @@ def note() -> None:
         shown = {name: address[name] for name in ("run", "sel") if name in address}
         _, recipe = state.get(keys.CARRIED, ({}, {}))
         state[keys.CARRIED] = shown, recipe | {name: state[name] for name in names if name in state}
-    elif page == "drafters":
+    elif page in MODEL_PAGES:
         shown, recipe = state.get(keys.CARRIED, ({}, {}))
         state[keys.CARRIED] = shown, recipe | {name: state[name] for name in MODELS if name in state}
 

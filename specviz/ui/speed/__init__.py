@@ -1,0 +1,1 @@
+"""The Speed page: is it faster here, and why."""
