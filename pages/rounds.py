@@ -29,7 +29,7 @@ else:
     with st.container(key=keys.ASIDE):
         run_bar.models(entry)
         if not address.covered():
-            run_bar.metric_row(entry.trace)
+            run_bar.metric_row(entry.trace, entry.source)
         judge_again.panel(entry.trace)
         files.panel(entry)
 

@@ -12,9 +12,11 @@ from tiny import tiny_pair
 
 from specviz.__main__ import main
 from specviz.cli import options
+from specviz.decoding import codec
 from specviz.decoding.run import DecodingRun
 from specviz.speed import adaptive, engines, floors, formulas, report, verdict
 from specviz.speed.adaptive import AdaptiveK
+from specviz.speed.beside import MOST, Beside, against_plain
 from specviz.speed.clock import Spread, in_turns
 from specviz.speed.formulas import Machine, Shape
 from specviz.speed.machine import this_machine
@@ -137,6 +139,8 @@ def test_what_would_have_to_change_would_do():
     enough = (losing.tokens - losing.v) / 4
     assert f"below {enough:.2f}" in said
     assert losing.tokens / (4 * enough + losing.v) == pytest.approx(1.0)
+    sparse = verdict.scale(run(drafted=60), PLAIN)
+    assert "0.6 tokens a round" in verdict.wanted(sparse, 4) and "α" not in verdict.wanted(sparse, 4)
     hopeless = verdict.scale(run(tokens=150, draft=40.0), PLAIN)
     assert "no draft could gain" in verdict.wanted(hopeless, 4)
     dear = verdict.scale(run(tokens=105, draft=0.4, verify=9.0), PLAIN)
@@ -317,3 +321,65 @@ def test_an_adaptive_k_notices_a_change():
         k = chooser.choose(rounds)
         rounds.append(Seen(k, k if number >= 60 else 0))
     assert rounds[59].k == 0 and rounds[-1].k == 8
+
+
+def beside_a_run():
+    """A run of a table pair and plain decoding beside it, as a job makes them."""
+    pair = table_pair(3, 7)
+    run = DecodingRun(pair, PROMPT, k=2, max_new_tokens=60)
+    beside = Beside(lambda: DecodingRun(pair, PROMPT, drafter="ngram", k=0, max_new_tokens=60))
+    for _ in run:
+        beside.after(len(run.rounds), over=run.finish is not None)
+    return replace(run.trace(), plain_seconds=beside.seconds), beside
+
+
+def test_plain_decoding_is_timed_between_the_rounds():
+    trace, beside = beside_a_run()
+    assert len(beside.seconds) == min(MOST, (len(trace.rounds) - 1) // 2) and min(beside.seconds) > 0
+    assert beside._plain is None and beside._start is None  # holds no models when all is over
+    scale = against_plain(trace)
+    n = len(trace.rounds) - 1
+    assert scale.tokens == pytest.approx(sum(len(r.committed) for r in trace.rounds[1:]) / n)
+    assert scale.k == pytest.approx(sum(r.k for r in trace.rounds[1:]) / n)
+
+
+def timed(trace, seconds, plain):
+    """The trace with these times: of drafting, verifying and the rest, and of plain rounds."""
+    draft, verify, rest = seconds
+    rounds = [
+        replace(r, draft_seconds=draft, verify_seconds=verify, other_seconds=rest) for r in trace.rounds
+    ]
+    return replace(trace, rounds=tuple(rounds), plain_seconds=plain)
+
+
+def test_the_speed_of_a_run_is_its_tokens_over_what_they_cost():
+    trace, _ = beside_a_run()
+    scale = against_plain(timed(trace, (0.4, 1.0, 0.1), (1.0,) * 4))
+    assert scale.passes == pytest.approx(1.5) and scale.speedup == pytest.approx(scale.tokens / 1.5)
+    # One plain round that was held up does not make the run look fast, and one of the run not slow.
+    held = against_plain(timed(trace, (0.4, 1.0, 0.1), (1.0, 1.0, 1.0, 60.0)))
+    assert held.plain == pytest.approx((3 + 3) / 4)
+    late = timed(trace, (0.4, 1.0, 0.1), (1.0,) * 4)
+    late = replace(late, rounds=(*late.rounds[:-1], replace(late.rounds[-1], other_seconds=900.0)))
+    assert against_plain(late).round == pytest.approx(1.5 * (1 + 2 / (len(trace.rounds) - 1)))
+
+
+@pytest.mark.parametrize("plain", [(), (1.0,), (1.0, 1.0)])
+def test_too_little_says_nothing(plain):
+    trace, _ = beside_a_run()
+    assert against_plain(replace(trace, plain_seconds=plain)) is None
+
+
+def test_a_run_does_not_suffer_from_what_is_timed_beside_it():
+    beside = Beside(lambda: 1 / 0)
+    for rounds in range(10):
+        beside.after(rounds)
+    assert beside.seconds == ()
+
+
+def test_what_was_timed_beside_a_run_survives_its_file():
+    trace, _ = beside_a_run()
+    assert codec.loads(codec.dumps(trace)).plain_seconds == trace.plain_seconds
+    older = json.loads(codec.dumps(trace))
+    del older["plain_seconds"]
+    assert codec.loads(json.dumps(older).encode()).plain_seconds == ()

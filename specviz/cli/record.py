@@ -1,6 +1,8 @@
 """`python -m specviz record`: make the recorded runs again."""
 
 import argparse
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from specviz.cli import options
@@ -16,6 +18,7 @@ def add_parser(subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from specviz.models.pair import load_pair
+    from specviz.speed.beside import Beside
     from specviz.traces import RECORDINGS, recording
 
     names = [entry.name for entry in RECORDINGS]
@@ -32,8 +35,13 @@ def run(args: argparse.Namespace) -> int:
             pairs[key] = load_pair(key[0], key[1] or None, dtype="float32", progress=options.progress_line())
             options.end_progress_line()
         decoding = entry.recipe.start(pairs[key])
-        rounds = list(decoding)
+        plain = replace(entry.recipe, drafter="ngram", k=0)
+        beside = Beside(partial(plain.start, pairs[key]))
+        rounds = []
+        for round in decoding:
+            rounds.append(round)
+            beside.after(len(rounds), over=decoding.finish is not None)
         path = args.folder / entry.path.name if args.folder else entry.path
-        codec.save(decoding.trace(), path)
+        codec.save(replace(decoding.trace(), plain_seconds=beside.seconds), path)
         print(f"{path}: {len(rounds)} rounds, {path.stat().st_size / 1024:.0f} KiB")
     return 0

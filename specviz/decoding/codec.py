@@ -9,7 +9,7 @@ other. Nothing in a file is ever executed.
 import gzip
 import re
 import zlib
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from io import BytesIO
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -17,7 +17,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from specviz.decoding.consistency import TraceError, check
-from specviz.decoding.trace import Text, TokenId, TokenText, Trace
+from specviz.decoding.trace import Seconds, Text, TokenId, TokenText, Trace
 
 __all__ = ["TraceError", "dumps", "load", "loads", "save"]
 
@@ -25,7 +25,8 @@ FORMAT = "specviz-trace"
 # A reader takes any minor version of its own major one, and ignores fields that it does not know.
 # 1.1 has the log-probabilities of the committed tokens, and the time that recording took.
 # 1.2 has what block verification compares its uniforms with.
-VERSION = (1, 2)
+# 1.3 has what plain decoding took beside the run.
+VERSION = (1, 3)
 MAX_BYTES = 128 * 2**20  # of JSON, after decompression
 # Of JSON to its compressed form; real traces have 2 to 30. Reading a file takes at most MAX_RATIO * MEMORY
 # times its size and BASE, an uncompressed one MEMORY times and BASE (bytes on top of the interpreter's).
@@ -58,9 +59,9 @@ _File = msgspec.defstruct(
             else get_type_hints(Trace, include_extras=True)[f.name],
         )
         for f in fields(Trace)
-        if f.name != "error"
+        if f.default is MISSING
     ]
-    + [("error", Text, "")],
+    + [("error", Text, ""), ("plain_seconds", tuple[Seconds, ...], ())],
 )
 
 

@@ -288,6 +288,8 @@ class Trace:
         tokens: bytes of every token id that occurs in the trace.
         created: ISO 8601 time of recording.
         error: why the run broke off, or "".
+        plain_seconds: what rounds of plain decoding took that were made between these rounds, with the same
+            models; () if none were.
     """
 
     prompt: Text
@@ -305,6 +307,7 @@ class Trace:
     tokens: dict[int, TokenText]
     created: Text
     error: Text = ""
+    plain_seconds: tuple[Seconds, ...] = ()
 
     @property
     def output_ids(self) -> tuple[int, ...]:

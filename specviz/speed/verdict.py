@@ -6,6 +6,7 @@ from specviz.speed import formulas
 from specviz.speed.report import Report, Run
 
 EVEN = 0.02  # nearer to 1 than this is called even
+FULL = 0.75  # of K: a drafter that proposes less on average often has nothing to propose
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +72,14 @@ def gains(ratio: float) -> str:
     return "faster" if ratio > 1.0 else "slower"
 
 
-def headline(ratio: float) -> str:
+def headline(ratio: float, where: str = "here") -> str:
     """The verdict in one line."""
     kind = gains(ratio)
     if kind == "even":
-        return f"= {ratio:.2f}×: as fast as plain decoding here"
+        return f"= {ratio:.2f}×: as fast as plain decoding {where}"
     if kind == "faster":
-        return f"✓ {ratio:.2f}× faster than plain decoding here"
-    return f"✗ {ratio:.2f}×: speculation loses here"
+        return f"✓ {ratio:.2f}× faster than plain decoding {where}"
+    return f"✗ {ratio:.2f}×: speculation loses {where}"
 
 
 def reason(scale: Scale) -> str:
@@ -93,6 +94,11 @@ def reason(scale: Scale) -> str:
 
 def wanted(scale: Scale, k: int) -> str:
     """What would have to change for a round of K drafts to pay, or how much room there is."""
+    if scale.k < FULL * k:
+        return (
+            f"It drafted {scale.k:.1f} tokens a round on average, as it often finds nothing to propose; it "
+            f"gains while a round brings more than {scale.passes:.2f} tokens (now {scale.tokens:.2f})."
+        )
     alpha = formulas.break_even_alpha(k, scale.c, scale.v) if k else None
     enough = (scale.tokens - scale.v) / k if k else 0.0
     if alpha is None:

@@ -10,6 +10,9 @@ from specviz.decoding.trace import ModelInfo, Trace
 from specviz.reading.metrics import metrics
 from specviz.reading.notes import notes
 from specviz.recipe import Recipe, to_link
+from specviz.speed import verdict
+from specviz.speed.beside import EVERY, LEAST, MOST, against_plain
+from specviz.speed.verdict import Scale
 from specviz.ui.rounds.gallery import open_run
 from specviz.ui.rounds.pair_report import pair_report
 from specviz.ui.state import jobs, keys, links, runs
@@ -154,7 +157,7 @@ def _model(info: ModelInfo) -> str:
     return f"{info.name} ({size}, {info.device} {info.dtype})"
 
 
-def metric_row(trace: Trace) -> None:
+def metric_row(trace: Trace, source: str) -> None:
     """The figures of the run, by their standard names."""
     m = metrics(trace.rounds)
     figures = (
@@ -176,14 +179,36 @@ def metric_row(trace: Trace) -> None:
         ),
         ("Tokens per second", _two(m.tokens_per_second), "Measured while the run was made, on its machine."),
     )
+    scale = against_plain(trace)
     with st.container(key=keys.FIGURES, horizontal=True, gap="large"):
         for label, value, text in figures:
             st.metric(label, value, help=text, width="content")
+        st.metric(
+            "Speed against plain decoding",
+            "–" if scale is None else f"{scale.speedup:.2f}×",
+            help=f"Every {EVERY} rounds one round of plain decoding is timed with the same models, {MOST} at "
+            f"most; it takes {EVERY * LEAST} rounds. A round of the run counts with what it took in all.",
+            width="content",
+        )
+    _against_plain(trace, scale, source)
     for note in notes(trace):
         st.caption(f":material/info: {note}")
     if m.per_position:
         rates = " · ".join(f"{i}: {rate:.0%}" for i, rate in enumerate(m.per_position, 1))
         st.caption(f"Acceptance rate by position (of the rounds that drafted that far): {rates}")
+
+
+def _against_plain(trace: Trace, scale: Scale | None, source: str) -> None:
+    """Whether speculation gained in this run, in words, and the way to the reasons."""
+    if scale is not None:
+        where = "here" if source == "live" else "on the machine where this was made"
+        kind = verdict.gains(scale.speedup)
+        colour = {"faster": "green", "slower": "red", "even": "gray"}[kind]
+        wanted = verdict.wanted(scale, round(scale.k)) if kind == "slower" and scale.k >= 0.5 else ""
+        st.markdown(
+            f":{colour}[**{verdict.headline(scale.speedup, where)}.**] {verdict.reason(scale)} {wanted}"
+        )
+    st.page_link("pages/speed.py", label="Is it faster here, and why?", icon=":material/speed:")
 
 
 def _share(value: float | None) -> str:

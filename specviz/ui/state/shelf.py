@@ -1,13 +1,14 @@
 """Entries, the jobs that make them, and the shelf that holds both for all owners: bounded in bytes."""
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import RLock
 from typing import Any, Literal
 
 from specviz.decoding.trace import Trace
-from specviz.recipe import Recipe
+from specviz.recipe import EXACT, Recipe
 from specviz.settings import settings
+from specviz.speed.beside import Beside
 from specviz.ui.state import jobs, pairs
 from specviz.ui.state.sizes import run_bytes, trace_bytes
 
@@ -52,6 +53,7 @@ class Running(jobs.Job):
     Attributes:
         entry: None until its pair is loaded and its first round made.
         until: the round to stop after; None for the end.
+        beside: plain decoding, timed between the rounds.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Running(jobs.Job):
         self.name, self.recipe, self.prompt, self.parent = name, recipe, prompt, parent
         self.entry: Entry | None = None
         self.until: int | None = None
+        self.beside: Beside | None = None
 
     @property
     def run(self) -> Any:
@@ -86,13 +89,22 @@ class Running(jobs.Job):
     def turn(self, pair: Any) -> None:
         if self.entry is None:
             given = {} if self.prompt is None else {"prompt": self.prompt}
-            self._enter(self.recipe.start(pair, **given))
-        assert self.entry is not None
+            plain = replace(self.recipe, drafter="ngram", k=0, rule=EXACT)
+            run = self.recipe.start(pair, **given)
+            self.beside = Beside(lambda: plain.start(pair, **given))
+            self._enter(run)
         try:
             self.run.step()
         finally:
-            self.entry.trace = self.run.trace()
-            self.run.recent = None  # full rows are megabytes, and pages read the trace
+            self._keep()
+        assert self.beside is not None
+        self.beside.after(len(self.run.rounds), over=self.run.finish is not None)
+        self._keep()
+
+    def _keep(self) -> None:
+        assert self.entry is not None and self.beside is not None
+        self.entry.trace = replace(self.run.trace(), plain_seconds=self.beside.seconds)
+        self.run.recent = None  # full rows are megabytes, and pages read the trace
 
     def _enter(self, run: Any) -> None:
         text = title(self.recipe)
@@ -158,6 +170,9 @@ class Shelf:
         if entry.run is not None and entry.run.finish is None:
             entry.dropped = why
         entry.run = None
+        job = self.jobs.get(entry.name)
+        if job is not None and job.beside is not None:
+            job.beside.end()  # it has caches too
 
     def let_pair_go(self, pair: Any) -> None:
         with self.lock:
