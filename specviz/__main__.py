@@ -19,6 +19,7 @@ COMMANDS = (
     "speed",
     "train-drafts",
     "convert-draft",
+    "export-draft",
     "fetch",
     "facts",
     "doctor",

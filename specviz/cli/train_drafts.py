@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from specviz.training.fit import Progress
     from specviz.training.objective import Measured
 
-KINDS = ("model", "medusa", "eagle")
+KINDS = ("model", "medusa", "eagle", "eagle-1")
 
 
 def add_parser(subparsers) -> None:
@@ -26,7 +26,7 @@ def add_parser(subparsers) -> None:
         description="The target writes text, one pass over it stores its hidden states, and the draft learns "
         "from these. Every step goes on where it was interrupted when the command is given again.",
     )
-    parser.add_argument("--kind", choices=KINDS, required=True)
+    parser.add_argument("--kind", choices=KINDS, required=True, help="eagle-1: as engines serve it")
     parser.add_argument("--target", default="built-in", help="built-in, a hub id or a local folder")
     parser.add_argument("--device", help="cpu, cuda, cuda:1, mps (default: the fastest there is)")
     parser.add_argument("--dtype", choices=["float32", "bfloat16", "float16"], help="of the target")
@@ -107,7 +107,7 @@ def _note(progress: "Progress", measured: "Measured", kind: str) -> None:
 
 
 def _measured(measured: "Measured", kind: str) -> str:
-    each = {"medusa": "head", "eagle": "step", "model": ""}[kind]
+    each = {"medusa": "head", "eagle": "step", "eagle-1": "step", "model": ""}[kind]
 
     def listed(values: Sequence[float]) -> str:
         numbers = [f"{value:.3f}" for value in values]

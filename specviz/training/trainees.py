@@ -10,6 +10,7 @@ from torch import nn
 from transformers import DynamicCache
 
 from specviz.models import causal, parts
+from specviz.models.checkpoints import layouts, stack
 from specviz.models.language_model import TransformersModel
 
 MODEL_LAYERS = 3
@@ -175,7 +176,51 @@ class EagleTrainee(Trainee):
         yield self.trained(embedded, _shifted(first), cache, mask[None, None], positions[None]), 0
 
 
-TRAINEES: dict[str, Any] = {cls.kind: cls for cls in (ModelTrainee, MedusaTrainee, EagleTrainee)}
+class EagleOneTrainee(Trainee):
+    """EAGLE-1 as engines serve it: a layer of Llama's kind without a norm in front, and no last norm.
+
+    It starts as the state before: what is attended to and the feed-forward part add nothing yet.
+    """
+
+    kind = "eagle-1"
+    feature_weight = 1.0
+
+    def __init__(self, target: TransformersModel) -> None:
+        from transformers import LlamaConfig
+
+        made = stack.EagleOne(LlamaConfig(**layouts.eagle_one(target)), False, False).to_empty(device="cpu")
+        for name, weight in made.named_parameters():
+            zero = name.endswith(("o_proj.weight", "down_proj.weight"))
+            nn.init.ones_(weight) if weight.dim() == 1 else nn.init.normal_(
+                weight, 0.0, 0.0 if zero else 0.02
+            )
+        width = target.logits_of.width
+        with torch.no_grad():
+            made.fc.weight[:, width:] += torch.eye(width)
+        super().__init__(target, made)
+
+    @classmethod
+    def like(cls, target: TransformersModel, metadata: dict[str, str]) -> "EagleOneTrainee":
+        return cls(target)
+
+    def predict(self, batch: Batch) -> Iterator[tuple[torch.Tensor, int]]:
+        """On the target's features, then one step on, as `EagleTrainee` does; nothing looks at the first
+        token, which has no state before it."""
+        # The bare rows, as engines share them.
+        embedded = nn.functional.embedding(batch.ids, self.embedding.weight).detach()
+        length = batch.ids.shape[1]
+        cache = DynamicCache()
+        first, _ = self.trained(embedded, _shifted(batch.states), cache)
+        yield first, 0
+        positions = torch.arange(length, device=embedded.device)
+        earlier = (positions[:, None] > positions) & (positions > 0)
+        own = torch.cat([earlier, torch.eye(length, dtype=torch.bool, device=embedded.device)], dim=1)
+        yield self.trained(embedded, _shifted(first), cache, own)[0], 0
+
+
+TRAINEES: dict[str, Any] = {
+    cls.kind: cls for cls in (ModelTrainee, MedusaTrainee, EagleTrainee, EagleOneTrainee)
+}
 
 
 def _shifted(states: torch.Tensor) -> torch.Tensor:

@@ -66,9 +66,16 @@ class Stack(nn.Module):
     def _norm(self, width: int | None = None) -> Any:
         return self.norm_class(width or self.config.hidden_size, eps=self.config.rms_norm_eps)
 
-    def around(self, states: torch.Tensor, cache: Cache) -> list[dict[str, Any]]:
-        """What each layer is called with beside its input: (1, n, width) states behind what `cache` holds."""
-        past, fed = cached(cache), states.shape[1]
+    def around(
+        self, states: torch.Tensor, cache: Cache, own: torch.Tensor | None = None
+    ) -> list[dict[str, Any]]:
+        """What each layer is called with beside its input, (batch, n, width) states behind what `cache`
+        holds.
+
+        Args:
+            own: in training, what (n, all) may be looked at, where the same positions are made again.
+        """
+        past, fed = (cached(cache), states.shape[1]) if own is None else (0, states.shape[1])
         rows = torch.arange(past, past + fed, device=states.device)
         columns = torch.arange(past + fed, device=states.device)
         # The first row is no position of these drafts: nothing but itself may look at it.
@@ -78,7 +85,7 @@ class Stack(nn.Module):
         kinds = getattr(self.config, "layer_types", None) or ["full_attention"] * len(self.layers)
         found = []
         for kind in kinds:
-            mask = seen
+            mask = seen if own is None else own
             if kind == "sliding_attention":
                 mask = seen & (columns > rows[:, None] - self.config.sliding_window)
             found.append(
@@ -110,11 +117,11 @@ class EagleOne(Stack):
         return features
 
     def forward(
-        self, embedded: torch.Tensor, before: torch.Tensor, cache: Cache
+        self, embedded: torch.Tensor, before: torch.Tensor, cache: Cache, own: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """(1, n, width) embeddings and states before them; returns what goes to the head, and on."""
+        """(batch, n, width) embeddings and states before them; returns what goes to the head, and on."""
         states = self.fc(torch.cat([embedded, before], dim=-1))
-        for layer, beside in zip(self.layers, self.around(states, cache), strict=True):
+        for layer, beside in zip(self.layers, self.around(states, cache, own), strict=True):
             states = layer(states, use_cache=True, **beside)
         return states, states
 
