@@ -207,7 +207,9 @@ class EagleOneTrainee(Trainee):
         """On the target's features, then one step on, as `EagleTrainee` does; nothing looks at the first
         token, which has no state before it."""
         # The bare rows, as engines share them.
-        embedded = nn.functional.embedding(batch.ids, self.embedding.weight).detach()
+        rows = self.embedding.weight
+        assert isinstance(rows, torch.Tensor)
+        embedded = nn.functional.embedding(batch.ids, rows).detach()
         length = batch.ids.shape[1]
         cache = DynamicCache()
         first, _ = self.trained(embedded, _shifted(batch.states), cache)
