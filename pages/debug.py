@@ -46,13 +46,13 @@ with prompts:
             helps.section(report)
         with st.container(border=True):
             st.markdown("#### Where")
-            places.splits(report)
+            cells = places.splits(report)
         with st.container(border=True):
             st.markdown("#### Worst prompts, worst tokens")
             prompt, token = places.worst(report)
         with st.container(border=True):
             st.markdown("#### Rejections")
-            places.rejections(now, cause, prompt, token)
+            places.rejections(now, cause, prompt, token, cells)
         with st.container(border=True):
             st.markdown("#### One text, token by token")
             texts.one_text(now)

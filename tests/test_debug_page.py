@@ -10,10 +10,12 @@ from streamlit.testing.v1 import AppTest
 from waiting import finish, kept
 
 from specviz import settings
+from specviz.decoding import codec
 from specviz.diagnosis import recorded, where
+from specviz.diagnosis.audit import trace_path
 from specviz.diagnosis.prompts import Prompt
 from specviz.models.errors import LoadError
-from specviz.ui.debug import engines, overview, shown, work
+from specviz.ui.debug import begin, charts, engines, overview, shown, texts, work
 from specviz.ui.state import jobs, keys, pairs
 
 ROOT = Path(__file__).parent.parent
@@ -77,6 +79,82 @@ def test_a_recorded_run_is_made_again_by_its_recipe_in_32_bits(built_in_pair):
     assert (
         list(run.trace().output_ids) == tokens[tokens["prompt"] == 9].sort_values("index")["token"].tolist()
     )
+
+
+def test_a_token_of_a_text_leads_to_its_round(mine):
+    prompts = [Prompt(i, text) for i, text in enumerate(("bob", "fog"))]
+    job = work.begin(prompts, SHORT)
+    while not job.done:
+        job.turn(pairs.load(None, None))
+    app = open_page(audit=job.name)
+    report = shown.by_name(job.name).report
+    app.session_state[keys.DEBUG_TEXT] = 1
+    app.run()
+    last = app.number_input(key=keys.DEBUG_TOKEN).max
+    tokens = report.frames["tokens"]
+    assert last == int((tokens["prompt"] == 1).sum())
+    for number in (1, int(last)):
+        app.number_input(key=keys.DEBUG_TOKEN).set_value(number).run()
+        row = tokens[(tokens["prompt"] == 1) & (tokens["index"] == number - 1)].iloc[0]
+        assert f"Round {row['round']}, position " in markup(app) and not app.exception
+    app.button(key=keys.DEBUG_OPEN_TOKEN).click().run()
+    assert not app.exception
+    trace = codec.load(trace_path(work.folder(job.name), 1))
+    end = trace.rounds[-1]
+    assert app.query_params["sel"] == f"{end.number}.{len(end.committed)}"
+
+
+def test_marks_of_the_charts_choose_what_is_below(monkeypatch):
+    state = {}
+    monkeypatch.setattr("specviz.ui.debug.texts.st.session_state", state)
+    report = recorded.load("model")
+    texts.choose_emitted(report, None)
+    assert not state
+    tokens = report.frames["tokens"].sort_values(["prompt", "index"])
+    texts.choose_emitted(report, [40])
+    row = tokens.iloc[39]
+    assert state == {keys.DEBUG_TEXT: row["prompt"], keys.DEBUG_TOKEN: row["index"] + 1}
+    marks = charts.acceptance(report.curve).data
+    assert [point[0] for point in marks[0]["customdata"]] == list(marks[0]["x"])
+    cells = charts.text(["a", "b"], [("x", [0.1, 0.2]), ("y", [0.3, 0.9])], 18).data[1]
+    assert [point[0] for point in cells["customdata"]] == [19, 20] * 3
+    assert list(cells["text"])[:2] == ["+20", "+70"]
+    line = charts.line(report.checks["evidence"]["line"], 20.0).data[0]
+    assert [point[0] for point in line["customdata"]] == list(line["x"])
+
+
+def test_rejections_of_a_cell_are_those_at_its_tokens():
+    report = recorded.load("model")
+    found = where.rejections(report.frames)
+    inside = found.merge(report.frames["tokens"][["prompt", "index"]], on=["prompt", "index"])
+    for split in report.splits:
+        parts = [where.of_cell(report.frames, found, split.title, cell.name) for cell in split.cells]
+        assert sum(map(len, parts)) == len(inside)
+        total = max(1, int(inside["lost"].sum()))
+        for part, cell in zip(parts, split.cells, strict=True):
+            assert part["lost"].sum() / total == pytest.approx(cell.lost, abs=1e-6)
+
+
+def test_a_second_model_and_the_drafts_own_template_are_chosen_on_the_page(mine, monkeypatch):
+    asked = []
+    held, other = pair(near(0.8)), pair(near(0.95))
+    monkeypatch.setattr(
+        pairs, "load", lambda recipe, report: asked.append(recipe.draft) or (other if recipe.draft else held)
+    )
+    app = open_page()
+    app.segmented_control(key=keys.DEBUG_SOURCE).set_value("Paste").run()
+    app.text_area(key=keys.DEBUG_PASTED).set_value("bob\nfog")
+    app.selectbox(key=keys.DEBUG_STYLE).set_value(begin.OWN)
+    app.selectbox(key=keys.DEBUG_SECOND).set_value(begin.MODEL).run()
+    app.text_input(key=keys.DEBUG_SECOND_MODEL).set_value("some/draft")
+    app.number_input(key=keys.DEBUG_TOKENS).set_value(12).run()
+    app.button(key=keys.DEBUG_RUN).click().run()
+    finish(app)
+    job = kept(app, work.NAME)
+    assert not app.exception and job.done and job.failure is None, job.failure
+    assert set(asked) == {"", "some/draft"} and job.audit.setting.draft_prompt == "own"
+    report = shown.by_name(job.name).report
+    assert report.alpha_second > report.alpha and "some/draft" in markup(app)
 
 
 def test_longer_rounds_are_not_taken_for_faster_ones():

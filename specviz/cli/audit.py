@@ -126,37 +126,18 @@ def _advance(work: Any, args: argparse.Namespace) -> None:
 
 def load_bench(args: argparse.Namespace, setting: Any) -> Any:
     """The pair, the second draft, and the draft's own tokenizer."""
-    from specviz.decoding.drafters import DRAFTERS
-    from specviz.diagnosis.observe import Bench
+    from specviz.diagnosis.bench import bench_of, second_model
     from specviz.models.pair import load_pair
 
     pair = options.load(args)
     options.end_progress_line()
     second = None
-    if setting.second and setting.second.partition(":")[0] not in DRAFTERS:
-        other = load_pair(
-            args.target, setting.second, args.device, args.dtype, progress=options.progress_line()
-        )
+    if name := second_model(setting):
+        other = load_pair(args.target, name, args.device, args.dtype, progress=options.progress_line())
         options.end_progress_line()
         second = copy(pair)
         second.draft = other.draft
-    return Bench(pair, setting, second, own_tokenizer(pair))
-
-
-def own_tokenizer(pair: Any) -> Any:
-    """The draft's own tokenizer if its chat template is another one than the target's; None otherwise."""
-    draft = getattr(getattr(pair, "draft", None), "model", None)
-    folder = getattr(draft, "name_or_path", "")
-    if not folder or not Path(folder).is_dir():
-        return None
-    from transformers import AutoTokenizer
-
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError):
-        return None
-    differs = tokenizer.chat_template and tokenizer.chat_template != pair.tokenizer.chat_template
-    return tokenizer if differs else None
+    return bench_of(pair, setting, second)
 
 
 def _setting(args: argparse.Namespace) -> Any:

@@ -43,6 +43,28 @@ class Split:
 def splits(frames: dict[str, Any]) -> list[Split]:
     """All ways, those with a single cell included."""
     tokens = located(frames)
+    return [
+        Split(title, tuple(_cells(tokens, labels, names))) for title, labels, names in _ways(frames, tokens)
+    ]
+
+
+def of_cell(frames: dict[str, Any], found: Any, title: str, name: str) -> Any:
+    """Those of the `rejections` that stand at tokens of one cell.
+
+    Args:
+        found: rows of `rejections`.
+        title, name: of a split and of a cell of it.
+    """
+    tokens = frames["tokens"]
+    labels = next((labels for way, labels, _ in _ways(frames, tokens) if way == title), None)
+    if labels is None:
+        return found
+    inside = tokens[labels == name][["prompt", "index"]]
+    return found.merge(inside, on=["prompt", "index"])
+
+
+def _ways(frames: dict[str, Any], tokens: Any) -> list[tuple[str, Any, list[str]]]:
+    """(title, label of each row of the table of tokens, names of the labels in order)."""
     prompts = frames["prompts"].set_index("prompt")
     context = tokens["prompt"].map(prompts["prompt_tokens"]) + tokens["index"]
     ways = [
@@ -53,7 +75,7 @@ def splits(frames: dict[str, Any]) -> list[Split]:
     groups = tokens["prompt"].map(prompts["group"]).fillna("")
     if groups.nunique() > 1:
         ways.append(("Prompt group", groups.replace("", "none"), sorted(groups.replace("", "none").unique())))
-    return [Split(title, tuple(_cells(tokens, labels, names))) for title, labels, names in ways]
+    return ways
 
 
 def located(frames: dict[str, Any]) -> Any:

@@ -18,7 +18,9 @@ from specviz.ui.state import guard, jobs, keys
 
 SOURCES = ("Examples", "Paste", "File")
 MOST = 2000  # prompts of an audit on the page; the command line takes more
-SAME = "as the target"
+SAME, OWN = "as the target", "the draft's own template"
+STYLES = {SAME: "same", OWN: "own"}
+MODEL = "another model"
 
 
 def panel(now: shown.Shown) -> None:
@@ -42,7 +44,8 @@ def _buttons(
     job: work.Auditing | None, setting: Setting | None, prompts: list[Prompt], now: shown.Shown
 ) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
-        refused = "" if setting is None else guard.refusal(work.recipe(setting))
+        needed = () if setting is None else work.recipes(setting)
+        refused = next(filter(None, map(guard.refusal, needed)), "")
         ready = setting is not None and bool(prompts) and not refused
         pressed = jobs.button(keys.DEBUG_RUN, "Run audit", job, disabled=not ready, type="primary")
         if pressed and setting is not None and prompts:
@@ -133,19 +136,27 @@ def _setting(disabled: bool) -> Setting | None:
     chat = third[4].toggle("Chat template", key=keys.DEBUG_CHAT, disabled=disabled)
     style = third[5].selectbox(
         "Draft's prompt",
-        [SAME, "plain", "chat"],
+        [SAME, "plain", "chat", OWN],
         key=keys.DEBUG_STYLE,
         disabled=disabled,
-        help="What the draft reads, if it is served with another template than the target.",
+        help="What the draft reads, if it is served with another template than the target: the plain text, "
+        "the target's template, or the one in the draft's own folder.",
     )
     compared = st.selectbox(
         "Compare with",
-        ["", *DRAFTERS],
+        ["", MODEL, *DRAFTERS],
         format_func=lambda kind: kind or "no second draft",
         key=keys.DEBUG_SECOND,
         disabled=disabled,
-        help="Measured on the same texts. A second model: `--second` of the command.",
+        help="Measured on the same texts, for the same target.",
     )
+    if compared == MODEL:
+        compared = st.text_input(
+            "Second draft model",
+            key=keys.DEBUG_SECOND_MODEL,
+            disabled=disabled,
+            placeholder="hub id or folder",
+        ).strip()
     try:
         return Setting(
             target=target.strip() or BUILT_IN,
@@ -155,7 +166,7 @@ def _setting(disabled: bool) -> Setting | None:
             sampling=sampling,
             draft_sampling=draft_sampling,
             chat=bool(chat),
-            draft_prompt="same" if style == SAME else style,
+            draft_prompt=STYLES.get(style, style),
             max_new_tokens=int(tokens),
             seed=int(seed),
             second=compared if compared != drafter else "",

@@ -87,11 +87,18 @@ def curve(report: Report) -> None:
     """Acceptance by position, both definitions, against independence, and what the shape says."""
     st.markdown(f"**{report.shape.title}.** {report.shape.sentence}")
     found = report.curve
-    chart(charts.acceptance(found), keys.DEBUG_CURVE, charts.describe_acceptance(found))
+    chart(charts.acceptance(found), keys.DEBUG_CURVE, charts.describe_acceptance(found), _at_position)
     counts = ", ".join(f"{rate.count:,}" for rate in found.conditional)
     st.caption(
         "Bars: rounds with at least i accepted, of all that drafted i (vLLM's per-position rate). "
         "Points: of "
         f"those with i − 1 accepted (conditional; {counts} rounds), with 95 % intervals. Dashed: what "
-        "independent positions with the mean β would give."
+        "independent positions with the mean β would give. Click a bar or a point: the rejections below are "
+        "then those at its position, each with the way to its round."
     )
+
+
+def _at_position(mark: list[int] | None) -> None:
+    """The clicked position is the one whose rejections are listed."""
+    if mark:
+        st.session_state[keys.DEBUG_PLACE] = int(mark[0])

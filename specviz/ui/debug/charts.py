@@ -29,6 +29,7 @@ def acceptance(curve: Curve) -> go.Figure:
             "textposition": "inside",
             "insidetextanchor": "start",
             "width": 0.6,
+            "customdata": [[i] for i in places],
             "hovertemplate": "position %{x}: %{y:.3f} of all rounds<extra></extra>",
         },
         {
@@ -45,8 +46,8 @@ def acceptance(curve: Curve) -> go.Figure:
                 "arrayminus": [r.value - r.low for _, r in known],
                 "color": ACCEPTED,
             },
-            "customdata": [r.count for _, r in known],
-            "hovertemplate": "position %{x}: %{y:.3f} of %{customdata:,} rounds<extra></extra>",
+            "customdata": [[i, r.count] for i, r in known],
+            "hovertemplate": "position %{x}: %{y:.3f} of %{customdata[1]:,} rounds<extra></extra>",
         },
     ]
     if curve.alpha is not None:
@@ -168,11 +169,13 @@ def by_k(found: Sequence[Outcome], present: int) -> go.Figure:
 
 
 def line(points: Sequence[Sequence[float]], threshold: float) -> go.Figure:
-    """The evidence line of an audit, logarithmic, with its threshold."""
+    """The evidence line of an audit, logarithmic, with its threshold. A mark carries its number of tokens."""
     traces = [
         {
             "type": "scatter",
-            "mode": "lines",
+            "mode": "lines+markers",
+            "marker": {"color": BETA, "size": 3},
+            "customdata": [[x] for x, _ in points],
             "x": [x for x, _ in points],
             "y": [float(np.exp(min(50.0, y))) for _, y in points],
             "line": {"color": BETA, "width": 2},
@@ -191,7 +194,8 @@ def line(points: Sequence[Sequence[float]], threshold: float) -> go.Figure:
 
 
 def text(tokens: Sequence[str], rows: Sequence[tuple[str, Sequence[float]]], start: int) -> go.Figure:
-    """A line of a text: under each token its β for each draft, and the difference if there are two."""
+    """A line of a text: under each token its β for each draft, and the difference if there are two. The mark
+    of a token carries its number, from 1."""
     values = [np.array(row, dtype=float) for _, row in rows]
     names = [name for name, _ in rows]
     shown = [[_cell(v) for v in row] for row in values]
@@ -215,9 +219,20 @@ def text(tokens: Sequence[str], rows: Sequence[tuple[str, Sequence[float]]], sta
             "xgap": 2,
             "ygap": 2,
             "showscale": False,
-            "hovertemplate": "token %{customdata}: %{text}<extra></extra>",
-            "customdata": [[start + i + 1 for i in range(width)] for _ in names],
-        }
+            "hoverinfo": "skip",
+        },
+        {  # cells cannot be clicked, and markers can
+            "type": "scatter",
+            "mode": "markers",
+            "x": [i for _ in names for i in range(len(tokens))],
+            "y": [row for row in range(len(names)) for _ in tokens],
+            "marker": {"symbol": "square", "size": 24, "color": BETA, "opacity": 0.0},
+            "selected": {"marker": {"opacity": 0.3}},
+            "unselected": {"marker": {"opacity": 0.0}},
+            "customdata": [[start + i + 1] for _ in names for i in range(len(tokens))],
+            "text": [cell for row in shown[::-1] for cell in row],
+            "hovertemplate": "token %{customdata[0]}: %{text}<extra></extra>",
+        },
     ]
     layout = {
         **frame(44 + 30 * len(names)),

@@ -5,7 +5,7 @@ import streamlit as st
 from specviz.diagnosis.findings import keeps_itself
 from specviz.diagnosis.report import Report
 from specviz.exactness.evidence import THRESHOLD
-from specviz.ui.debug import charts
+from specviz.ui.debug import charts, texts
 from specviz.ui.shell.teaching import chart
 from specviz.ui.state import keys
 
@@ -72,7 +72,13 @@ def checks(report: Report) -> None:
                 f"{evidence['tokens']:,} tokens, highest {evidence['highest']:.3g}. Exact decoding passes "
                 f"{THRESHOLD:g} in at most 1 of 20 audits."
             )
-            chart(charts.line(evidence["line"], THRESHOLD), keys.DEBUG_LINE, "The evidence, token by token.")
+            chart(
+                charts.line(evidence["line"], THRESHOLD),
+                keys.DEBUG_LINE,
+                "The evidence, token by token.",
+                lambda mark: texts.choose_emitted(report, mark),
+            )
+            st.caption("Click the line: that token is then the one shown in “One text, token by token”.")
         else:
             st.markdown("– **Evidence.** Nothing was generated, so there is nothing to test.")
         if caches["checked"]:

@@ -15,8 +15,10 @@ ALL = "all"
 MOST = 300  # rejections that are listed
 
 
-def splits(report: Report) -> None:
-    """β and the share of lost tokens by kind of token, place, context and group."""
+def splits(report: Report) -> list[tuple[str, str]]:
+    """β and the share of lost tokens by kind of token, place, context and group. Returns the chosen cells,
+    each as (title of the split, name)."""
+    cells = []
     st.text(where.sentence(report.splits))  # names groups of the prompts' file
     falls = where.falls_with_context(report.splits)
     if falls:
@@ -25,7 +27,7 @@ def splits(report: Report) -> None:
     for i, split in enumerate(report.splits):
         with columns[i % 2]:
             st.caption(split.title)
-            st.dataframe(
+            chosen = st.dataframe(
                 pd.DataFrame(
                     {
                         split.title: [cell.name for cell in split.cells],
@@ -44,7 +46,14 @@ def splits(report: Report) -> None:
                     "Of the lost": st.column_config.NumberColumn(format="percent"),
                 },
                 key=keys.of(keys.DEBUG_SPLIT, i),
+                on_select="rerun",
+                selection_mode="single-row",
             )
+            row = _row(chosen)
+            if row is not None and row < len(split.cells):
+                cells.append((split.title, split.cells[row].name))
+    st.caption("Choose a line: the rejections below are then those at such tokens.")
+    return cells
 
 
 def worst(report: Report) -> tuple[int | None, int | None]:
@@ -105,7 +114,13 @@ def _texts(report: Report) -> dict[int, str]:
     return dict(zip(frame["token"].tolist(), frame["text"].tolist(), strict=True))
 
 
-def rejections(shown: audits.Shown, cause: str, prompt: int | None, token: int | None) -> None:
+def rejections(
+    shown: audits.Shown,
+    cause: str,
+    prompt: int | None,
+    token: int | None,
+    cells: list[tuple[str, str]],
+) -> None:
     """Single rejections that fit what was chosen above; one of them in words, with a way to its round."""
     report = shown.report
     assert report is not None
@@ -120,15 +135,21 @@ def rejections(shown: audits.Shown, cause: str, prompt: int | None, token: int |
     if token is not None:
         found = found[found["token"] == token]
         said.append("the chosen token")
+    for title, name in cells:
+        found = where.of_cell(report.frames, found, title, name)
+        said.append(f"{title.lower()} {name}")
     longest = int(report.frames["positions"]["position"].max()) if len(report.frames["positions"]) else 1
     with st.container(horizontal=True):
-        place = st.segmented_control(
-            "Position in the block", [ALL, *range(1, longest + 1)], default=ALL, key=keys.DEBUG_PLACE
-        )
+        places = [ALL, *range(1, longest + 1)]
+        if st.session_state.get(keys.DEBUG_PLACE) not in places:
+            st.session_state[keys.DEBUG_PLACE] = ALL
+        place = st.segmented_control("Position in the block", places, key=keys.DEBUG_PLACE)
     if place not in (ALL, None):
         found = found[found["position"] == place]
         said.append(f"position {place}")
-    st.markdown(f"**{len(found):,} rejections**" + (f": {', '.join(said)}." if said else "."))
+    st.markdown(f"**{len(found):,} rejections**")
+    if said:
+        st.text(", ".join(said))  # names groups of the prompts' file
     found = found.sort_values(["lost", "beta"], ascending=[False, True]).head(MOST).reset_index(drop=True)
     if not len(found):
         return

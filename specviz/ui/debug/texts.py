@@ -1,12 +1,15 @@
 """One text with β under each token, and two audits compared."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 import streamlit as st
 
 from specviz.diagnosis import recorded
 from specviz.diagnosis.causes import CAUSE
-from specviz.diagnosis.compare import CHANGED, compare
+from specviz.diagnosis.compare import CHANGED, Position, compare
+from specviz.diagnosis.report import Report
 from specviz.ui.debug import charts, shown, work
 from specviz.ui.shell.teaching import chart
 from specviz.ui.state import keys
@@ -20,6 +23,8 @@ def one_text(now: shown.Shown) -> None:
     assert report is not None
     prompts = report.measured.set_index("prompt")
     order = prompts.sort_values("lost", ascending=False).index.tolist()
+    if st.session_state.get(keys.DEBUG_TEXT) not in order:
+        st.session_state.pop(keys.DEBUG_TEXT, None)  # it was a prompt of another audit
     prompt = st.selectbox(
         "Prompt",
         order,
@@ -51,10 +56,66 @@ def one_text(now: shown.Shown) -> None:
             charts.text(texts[part], line, start),
             keys.of(keys.DEBUG_LINE_OF_TEXT, number),
             f"β under tokens {start + 1} to {min(len(texts), start + charts.LINE)}.",
+            _choose,
         )
     if len(texts) > MOST_LINES * charts.LINE:
         st.caption(f"The first {MOST_LINES * charts.LINE} of {len(texts):,} tokens.")
-    st.caption("β = Σ min(p, q): how likely a draft token is kept there. The difference is in hundredths.")
+    st.caption(
+        "β = Σ min(p, q): how likely a draft token is kept there. The difference is in hundredths. Click a "
+        "token, or type its number, to see it and to open its round."
+    )
+    if texts:
+        _one_token(now, frame.reset_index(drop=True))
+
+
+def choose(prompt: int, token: int) -> None:
+    """The prompt and the token (from 1) that are shown."""
+    st.session_state[keys.DEBUG_TEXT] = prompt
+    st.session_state[keys.DEBUG_TOKEN] = token
+
+
+def choose_emitted(report: Report, mark: list[int] | None) -> None:
+    """The same by the number of a token (from 1) among all that the runs emitted, prompt after prompt."""
+    tokens = report.frames["tokens"].sort_values(["prompt", "index"])
+    if mark and 1 <= mark[0] <= len(tokens):
+        row = tokens.iloc[int(mark[0]) - 1]
+        choose(int(row["prompt"]), int(row["index"]) + 1)
+
+
+def _choose(mark: list[int] | None) -> None:
+    if mark:
+        st.session_state[keys.DEBUG_TOKEN] = int(mark[0])
+
+
+def _choose_changed(positions: Sequence[Position]) -> None:
+    rows = st.session_state[keys.DEBUG_COMPARED_TOKENS]["selection"]["rows"]
+    if rows and rows[0] < len(positions):
+        choose(positions[rows[0]].prompt, positions[rows[0]].index + 1)
+
+
+def _one_token(now: shown.Shown, frame: pd.DataFrame) -> None:
+    """One committed token: its numbers, and the way to the round that wrote it."""
+    report = now.report
+    assert report is not None
+    chosen = min(max(1, st.session_state.get(keys.DEBUG_TOKEN) or 1), len(frame))
+    st.session_state[keys.DEBUG_TOKEN] = chosen
+    number = st.number_input("Token", 1, len(frame), key=keys.DEBUG_TOKEN)
+    row = frame.iloc[int(number) - 1]
+    st.text(f"{row['text']}  ·  {row['kind']}")
+    said = [f"p = {row['p']:.3f}"]
+    if row["beta"] == row["beta"]:
+        said.append(f"β = {row['beta']:.2f} as the first of a block")
+    if row["beta_second"] == row["beta_second"]:
+        said.append(f"{row['beta_second']:.2f} of the second draft")
+    rounds = report.frames["rounds"]
+    mine = rounds[(rounds["prompt"] == row["prompt"]) & (rounds["round"] == row["round"])]
+    if not len(mine):
+        st.markdown(f"{', '.join(said)}.")
+        return
+    place = int(row["index"]) - int(mine["start"].iloc[0]) + 1
+    how = "drafted and kept" if place <= int(mine["accepted"].iloc[0]) else "written by the target"
+    st.markdown(f"{', '.join(said)}. Round {row['round']}, position {place}\\: {how}.")
+    shown.open_in_rounds(now, int(row["prompt"]), (int(row["round"]), place), keys.DEBUG_OPEN_TOKEN)
 
 
 def two_audits(now: shown.Shown) -> None:
@@ -115,4 +176,7 @@ def two_audits(now: shown.Shown) -> None:
             hide_index=True,
             height=240,
             key=keys.DEBUG_COMPARED_TOKENS,
+            on_select=lambda: _choose_changed(result.largest),
+            selection_mode="single-row",
         )
+        st.caption("Choose a line: that token is then the one shown above.")

@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Any
 
 from specviz.diagnosis.audit import Audit, part_path, read_about
+from specviz.diagnosis.bench import bench_of, second_model
 from specviz.diagnosis.observe import Bench
 from specviz.diagnosis.prompts import Prompt, read
 from specviz.diagnosis.setting import Setting
@@ -33,7 +34,7 @@ class Auditing(jobs.Job):
     def __init__(self, name: str, prompts: list[Prompt], setting: Setting) -> None:
         super().__init__()
         self.name = name
-        self.needs = (recipe(setting),)
+        self.needs = recipes(setting)
         self.audit = Audit(folder(name), prompts, setting)
         self.bench: Bench | None = None
         self.tables = self.audit.done if (folder(name) / "tokens.parquet").exists() else 0
@@ -51,9 +52,9 @@ class Auditing(jobs.Job):
     def share(self) -> float:
         return self.audit.done / max(1, self.audit.total)
 
-    def turn(self, pair: Any) -> None:
+    def turn(self, pair: Any, other: Any = None) -> None:
         if self.bench is None or self.bench.pair is not pair:
-            self.bench = Bench(pair, self.audit.setting)
+            self.bench = bench_of(pair, self.audit.setting, other)
         if not self.audit.finished:
             self.audit.advance(self.bench)
         behind = self.audit.done > self.tables
@@ -73,9 +74,11 @@ class Auditing(jobs.Job):
                 self._write()
 
 
-def recipe(setting: Setting) -> Recipe:
-    """What pair an audit needs."""
-    return Recipe(target=setting.target or BUILT_IN, draft=setting.draft)
+def recipes(setting: Setting) -> tuple[Recipe, ...]:
+    """What pairs an audit needs: its own, and the target with the second draft if that is a model."""
+    target = setting.target or BUILT_IN
+    drafts = [setting.draft, *filter(None, [second_model(setting)])]
+    return tuple(Recipe(target=target, draft=draft) for draft in drafts)
 
 
 def audits() -> Path:

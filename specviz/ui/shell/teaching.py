@@ -1,5 +1,6 @@
 """For teachers: links to one exercise, covered answers, and a large view for the projector."""
 
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -58,11 +59,29 @@ def projector() -> None:
         st.html(f"<style>{PROJECTOR.replace('INK', ink)}</style>")
 
 
-def chart(figure: go.Figure, key: str, words: str) -> None:
-    """Show a figure, larger in the projector view. `words` say what it shows."""
+def chart(figure: go.Figure, key: str, words: str, chosen: Callable[[Any], None] | None = None) -> None:
+    """Show a figure, larger in the projector view.
+
+    Args:
+        figure: whose marks can be clicked if there is a `chosen`.
+        key: of the chart.
+        words: say what it shows.
+        chosen: called before the rerun with the `customdata` of the mark that was clicked.
+    """
     if st.session_state.get(keys.PROJECTOR):
         figure = go.Figure(_larger(figure.to_plotly_json()))
-    st.plotly_chart(figure, key=key, config=palette.CONFIG, alt=words)
+    if chosen is None:
+        st.plotly_chart(figure, key=key, config=palette.CONFIG, alt=words)
+        return
+
+    def clicked() -> None:
+        points = st.session_state[key]["selection"]["points"]
+        if points:
+            chosen(points[0].get("customdata"))
+
+    st.plotly_chart(
+        figure, key=key, config=palette.CONFIG, alt=words, on_select=clicked, selection_mode="points"
+    )
 
 
 def _larger(value: Any, name: str = "") -> Any:
