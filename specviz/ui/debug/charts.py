@@ -205,7 +205,7 @@ def text(tokens: Sequence[str], rows: Sequence[tuple[str, Sequence[float]]], sta
         names.append("difference")
     width = max(LINE, len(tokens))
     padded = [np.concatenate([row, np.full(width - len(row), np.nan)]) for row in values]
-    traces = [
+    traces: list[dict] = [
         {
             "type": "heatmap",
             "z": padded[::-1],
