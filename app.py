@@ -3,11 +3,11 @@
 import streamlit as st
 
 from specviz.ui.shell import frame, teaching, tour
-from specviz.ui.state import address, guard, jobs
+from specviz.ui.state import address, guard, watch
 
 st.set_page_config(page_title="SpecViz", page_icon="⏩", layout="wide")
 frame.enter()
-jobs.look()
+watch.look()
 guard.admit()
 page = st.navigation(frame.pages(), position="top")
 address.carry_over(page.url_path)

@@ -4,7 +4,7 @@ import streamlit as st
 
 from specviz.ui.debug import begin, causes, engines, helps, overview, places, shown, texts, work
 from specviz.ui.shell import frame
-from specviz.ui.state import jobs, keys
+from specviz.ui.state import keys, watch
 
 frame.require_entrypoint()
 
@@ -59,4 +59,4 @@ with prompts:
         with st.container(border=True):
             st.markdown("#### Two audits")
             texts.two_audits(now)
-jobs.follow(work.current())
+watch.follow(work.current())

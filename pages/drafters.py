@@ -4,7 +4,7 @@ import streamlit as st
 
 from specviz.ui.drafters import compare, kinds, models, overlap
 from specviz.ui.shell import frame
-from specviz.ui.state import jobs, keys
+from specviz.ui.state import keys, watch
 
 frame.require_entrypoint()
 
@@ -15,4 +15,4 @@ with prompt:
     compare.section()
 models.panel()
 kinds.cards()
-jobs.follow(overlap.current(), compare.current())
+watch.follow(overlap.current(), compare.current())

@@ -15,7 +15,7 @@ from specviz.ui.exactness import (
     summary,
 )
 from specviz.ui.shell import frame
-from specviz.ui.state import jobs, keys, runs
+from specviz.ui.state import keys, runs, watch
 
 frame.require_entrypoint()
 
@@ -51,6 +51,6 @@ else:
         gallery.card(where)
     with top:
         summary.row(where)
-    jobs.follow(
+    watch.follow(
         sampling.drawing(where), gallery.measuring(where), continuations.wanted(entry), caches.auditing(entry)
     )

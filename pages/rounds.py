@@ -6,7 +6,7 @@ from specviz.ui.rounds import cache_audit, files, front, judge_again, run_bar
 from specviz.ui.rounds.gallery import gallery
 from specviz.ui.rounds.workbench import stage
 from specviz.ui.shell import frame
-from specviz.ui.state import address, jobs, keys, links, runs
+from specviz.ui.state import address, keys, links, runs, watch
 
 frame.require_entrypoint()
 
@@ -33,4 +33,4 @@ else:
         judge_again.panel(entry.trace)
         files.panel(entry)
 
-jobs.follow(runs.job(), cache_audit.auditing(entry))
+watch.follow(runs.job(), cache_audit.auditing(entry))

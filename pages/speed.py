@@ -4,7 +4,7 @@ import streamlit as st
 
 from specviz.ui.shell import frame
 from specviz.ui.speed import by_k, calculator, companion, costs, look, maps, roofline, round, table, work
-from specviz.ui.state import jobs, keys
+from specviz.ui.state import keys, watch
 
 frame.require_entrypoint()
 
@@ -41,4 +41,4 @@ with st.container(border=True, key=keys.CARD_SPEED_CALCULATOR):
 with st.container(border=True, key=keys.CARD_SPEED_TABLE):
     table.section(report)
     work.downloads(report)
-jobs.follow(job)
+watch.follow(job)

@@ -12,7 +12,7 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from specviz.models.errors import LoadError
-from specviz.ui.state import jobs, keys, trouble
+from specviz.ui.state import keys, trouble, watch
 
 LOG = logging.getLogger("specviz")
 
@@ -104,7 +104,7 @@ def run(page: StreamlitPage) -> None:
     """Run a page; whatever goes wrong in it ends in a sentence that says what to do."""
     try:
         page.run()
-        jobs.drawn()
+        watch.drawn()
     except Exception as error:  # Streamlit's own signals are no Exceptions
         LOG.exception("a page could not be drawn")
         if trouble.is_out_of_memory(error):

@@ -15,7 +15,7 @@ For whoever writes a page:
         st.rerun()
     jobs.progress(job)                       # where it stands, or why it broke off
     ...
-    jobs.follow(job)                         # last on the page: draws the page again when there is news
+    watch.follow(job)                        # last on the page: draws the page again when there is news
 
 A turn runs on the device's thread, beside no other pass; turns of all owners alternate. It must not call
 Streamlit. An exception of any kind ends the job, not the page: what it has found stays, `failure` says what
@@ -259,27 +259,18 @@ def _pair_dropped(pair: Any) -> None:
 pairs.shelf().on_drop.append(_pair_dropped)
 
 
+def now() -> int:
+    """What comes after this is news."""
+    with _news:
+        return next(_ticks)
+
+
 def working() -> list[Job]:
     """All jobs of all owners that go on and were kept under a name."""
     return [job for job in list(_kept.values()) if job.active]
 
 
 # What a page shows of a job.
-
-
-def look() -> None:
-    """First in every run of the script: whatever happens from now on is news to what is drawn.
-
-    What the page looked at when it was drawn last is looked at from here on, before anything else, so that a
-    run of the script that is cut short in the middle is followed by another.
-    """
-    with _news:
-        st.session_state[keys.SEEN] = next(_ticks)
-    owner()
-    followed: list[Job] = st.session_state.setdefault(keys.FOLLOWED, [])
-    st.session_state[keys.FOLLOWS] = False
-    with st.container(key=keys.WATCH):  # always there, so that what follows keeps its place on the page
-        st.session_state[keys.WATCHING] = _watch(followed)
 
 
 def button(key: str, label: str, job: Job | None, *, disabled: bool = False, **options: Any) -> bool:
@@ -336,45 +327,3 @@ def where(job: Job) -> str:
         if before:
             return f"{before} {'run' if before == 1 else 'runs'} before yours"
     return ""
-
-
-def follow(*jobs: Job | None) -> None:
-    """Last on a page: draw it again when there is news of these jobs, as long as they go on."""
-    followed: list[Job] = st.session_state[keys.FOLLOWED]
-    followed[:] = [job for job in jobs if job is not None]
-    st.session_state[keys.FOLLOWS] = True
-    if not st.session_state[keys.WATCHING]:
-        _watch(followed)
-
-
-def drawn() -> None:
-    """After a page was drawn to its end: one that follows nothing is not drawn again."""
-    if not st.session_state[keys.FOLLOWS]:
-        st.session_state[keys.FOLLOWED].clear()
-
-
-def _watch(followed: list[Job]) -> bool:
-    """Look for news of jobs, if any, every now and then, and draw the page again. True if it does so."""
-    seen = st.session_state[keys.SEEN]
-    if not any(job.active or job.version > seen for job in followed):
-        return False
-    said = {id(job): where(job) for job in followed}
-    inline = [True]  # the first call is part of the page's own run
-
-    # The page is at rest meanwhile, so that every control answers at once.
-    @st.fragment(run_every=pace(followed))
-    def watch() -> None:
-        if inline:
-            inline.clear()
-        elif any(job.version > seen or where(job) != said.get(id(job), "") for job in followed):
-            st.rerun()
-
-    watch()
-    return True
-
-
-def pace(known: Sequence[Job]) -> float:
-    """Seconds between two looks of a page at its jobs: longer the more of them share the server."""
-    if all(job.state == "loading" for job in known):
-        return 1.0  # importing torch wants the interpreter for itself
-    return min(2.0, max(0.3, 0.1 * DEVICE.users()))
