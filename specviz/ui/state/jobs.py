@@ -24,7 +24,6 @@ that, `lost` says so. Nobody's absence is waited out: an owner without an open p
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from threading import Condition, Lock
