@@ -258,7 +258,7 @@ def _committed_log_probs(made: Made) -> tuple[tuple[float | None, ...], tuple[fl
         if made.target_available is not None:
             logits = logits[made.target_available]
         highest = float(logits.max())
-        scores = np.subtract(logits, highest, out=work[: len(logits)])
+        scores = np.subtract(logits, highest, out=work[: len(logits)], dtype=np.float64)
         raw.append(float(made.target_logits[row, token]) - highest - log(np.exp(scores, out=scores).sum()))
     return tuple(effective), tuple(raw)
 

@@ -4,12 +4,14 @@ A run is an object that can be stepped, stopped between or inside steps, and res
 ids only; what they look like is recorded for whoever shows them.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
+from itertools import pairwise
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,18 +34,35 @@ from specviz.decoding.trace import (
 )
 from specviz.decoding.verify import Verdict, Verifier, verifier_name, verify_block
 
+if TYPE_CHECKING:
+    from specviz.decoding.device import Landed, Stage
+
+
+_RECORD = record
+
 
 class RunError(RuntimeError):
     """A round that could not be finished. The rounds before it stand, and the caches are cut."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rows:
-    """The full distributions of one round: p (K + 1, V) and q (K, V), float64."""
+    """The full distributions of one round, p (K + 1, V) and q (K, V), float64, wherever they were made.
+
+    They come to the host when somebody asks for them.
+    """
 
     number: int
-    target_probs: np.ndarray
-    draft_probs: np.ndarray
+    target: Any
+    draft: Any
+
+    @cached_property
+    def target_probs(self) -> np.ndarray:
+        return _on_host(self.target)
+
+    @cached_property
+    def draft_probs(self) -> np.ndarray:
+        return _on_host(self.draft)
 
 
 class DecodingRun:
@@ -66,6 +85,9 @@ class DecodingRun:
         score, draft_score: from logits to p and to q; `effective_probs` if None.
         cut: where verified tokens end the text.
         record: what a trace keeps of a round.
+        on_device: True keeps the rows of a round on the target's device until it is judged, False takes them
+            to the host; None does the former on CUDA. Whatever has to look at rows or drafted tokens on the
+            host (wrong engines, other scorers and draws) gets them there.
 
     Raises:
         ValueError: for a prompt that is empty or too long, or arguments out of range.
@@ -90,6 +112,7 @@ class DecodingRun:
         draft_score: Scorer | None = None,
         cut: Cutter = cut,
         record: Recorder = record,
+        on_device: bool | None = None,
     ) -> None:
         require_limits(k, max_new_tokens, stop)
         self.pair = pair
@@ -104,11 +127,19 @@ class DecodingRun:
         self.score = score or effective_probs
         self.cut = cut
         self.record = record
+        # Other draws, scorers and records look at rows on the host.
+        plain = not (randomness or score or draft_score) and record is _RECORD
+        self.stage = _stage(self, drafter, on_device) if plain else None
         self.randomness = randomness or SeededRandomness(seed)
         self.prompt = prompt if isinstance(prompt, str) else ""
         self.prompt_ids = prompt_ids(pair, prompt, chat)
         self.drafter = (
-            make_drafter(drafter, pair, self.draft_sampling, draft_score)
+            make_drafter(
+                drafter,
+                self.stage.pair if self.stage else pair,  # type: ignore[arg-type]
+                self.draft_sampling,
+                self.stage.score if self.stage else draft_score,  # type: ignore[arg-type]
+            )
             if isinstance(drafter, str)
             else drafter
         )
@@ -189,27 +220,35 @@ class DecodingRun:
 
     def _round(self, number: int) -> "_Done":
         """Everything a round does, except that the caller commits its tokens and cuts the caches."""
-        began = perf_counter()
-        randomness = self.randomness.round(number)
+        began, stage = perf_counter(), self.stage
+        mark: Callable[[], Any] = stage.mark if stage else perf_counter
+        draws = self.randomness.round(number)
+        randomness: Any = stage.uniforms(draws, self.k) if stage else draws
+        target: Any = stage.pair.target if stage else self.pair.target
         start, drafter = len(self.tokens), self.drafter
         target_before, draft_before = caches.length(self.target_cache), _length(drafter.cache)
 
         # 1. The draft proposes up to K tokens.
+        marks = [mark()]
         proposal = self._propose(number, randomness)
-        draft_seconds = perf_counter() - began
+        marks.append(mark())
         draft_after = _length(drafter.cache)
 
         # 2. One pass of the target over what it has not cached: K + 1 rows of logits.
         fed = [*self.tokens[target_before:], *proposal.tokens]
-        verify_began = perf_counter()
-        output = self.pair.target.forward(
-            fed, self.target_cache, len(proposal.tokens) + 1, drafter.wants_features
-        )
-        verify_seconds = perf_counter() - verify_began
+        output = target.forward(fed, self.target_cache, len(proposal.tokens) + 1, drafter.wants_features)
+        marks.append(mark())
 
         # 3. Verify from left to right, correct or add the bonus.
         effective = self._effective(number, output.logits, proposal.tokens)
-        verdict = self._verify(number, effective, proposal, randomness)
+        if stage is None:
+            verdict = self._verify(number, effective, proposal, randomness)
+        else:
+            landed = self._land(number, stage, output.logits, effective, proposal, randomness)
+            proposal, verdict = replace(proposal, tokens=landed.tokens), landed.verdict
+        draft_seconds, verify_seconds = (
+            stage.seconds(before, after) if stage else after - before for before, after in pairwise(marks)
+        )
 
         # 4. What is committed: cut at EOS, stop string or limit.
         cut = self.cut([*proposal.tokens[: verdict.accepted], verdict.token], self._ends(), self._text)
@@ -217,31 +256,50 @@ class DecodingRun:
         # What a draft made from its own features, or from gaps, is cut as well.
         draft_kept = cached if drafter.keeps_drafts else start
 
-        round = self.record(
-            Made(
-                number=number,
-                start=start,
-                proposal=proposal,
-                target_logits=output.logits,
-                target_available=self.pair.target.available,
-                target=effective,
-                verdict=verdict,
-                randomness=randomness,
-                committed=cut.tokens,
-                finish=cut.finish,
-                verifier=verifier_name(self.verifier),
-                target_cache=_cache_step(target_before, target_before + len(fed), cached),
-                draft_cache=None
-                if drafter.cache is None
-                else _cache_step(draft_before, draft_after, draft_kept),
-                began=began,
-                draft_seconds=draft_seconds,
-                verify_seconds=verify_seconds,
-            )
+        made = Made(
+            number=number,
+            start=start,
+            proposal=proposal,
+            target_logits=output.logits,
+            target_available=self.pair.target.available,
+            target=effective,
+            verdict=verdict,
+            randomness=draws,
+            committed=cut.tokens,
+            finish=cut.finish,
+            verifier=verifier_name(self.verifier),
+            target_cache=_cache_step(target_before, target_before + len(fed), cached),
+            draft_cache=None if drafter.cache is None else _cache_step(draft_before, draft_after, draft_kept),
+            began=began,
+            draft_seconds=draft_seconds,
+            verify_seconds=verify_seconds,
         )
+        round = stage.record(made, landed) if stage else self.record(made)
         self._note([*cut.tokens, *(token for row in round.positions for token in row.table.ids)])
         features = None if output.features is None else output.features[: cached - target_before]
         return _Done(round, Rows(number, effective.probs, proposal.probs), features, cut.tail)
+
+    def _land(
+        self, number: int, stage: "Stage", logits: Any, effective: Effective, proposal: Proposal, draws: Any
+    ) -> "Landed":
+        """Judge a round on the device, and bring over what is kept of it."""
+        from specviz.decoding.device import Trouble
+
+        proposal = stage.lifted(proposal)
+        judged = stage.verifier(effective.probs, proposal.probs, proposal.tokens, draws)
+        model = getattr(self.drafter, "model", getattr(self.drafter, "heads", None))
+        available = getattr(model, "available", None)
+        greedy = (self.sampling.greedy, self.draft_sampling.greedy)
+        try:
+            return stage.land(proposal, logits, effective, judged, available, greedy)
+        except Trouble as trouble:
+            names = {"draft": self._draft_name(), "target": f"target {self.pair.target.name}"}
+            if not trouble.model:
+                raise RunError(f"round {number}, {trouble.error}") from trouble
+            raise RunError(_located(names[trouble.model], number, trouble.error)) from trouble
+
+    def _draft_name(self) -> str:
+        return f"draft {self.drafter.info.name if self.drafter.info else self.drafter.kind}"
 
     def _propose(self, number: int, randomness: RoundRandomness) -> Proposal:
         # Never more than can be committed beside the bonus, nor than the contexts hold. None of these
@@ -253,13 +311,14 @@ class DecodingRun:
         try:
             return self.drafter.propose(self.tokens, max(0, min(room)), randomness)
         except ValueError as error:
-            name = self.drafter.info.name if self.drafter.info else self.drafter.kind
-            raise RunError(_located(f"draft {name}", number, error)) from error
+            raise RunError(_located(self._draft_name(), number, error)) from error
 
-    def _effective(self, number: int, logits: np.ndarray, drafts: Sequence[int]) -> Effective:
+    def _effective(self, number: int, logits: Any, drafts: Sequence[Any]) -> Effective:
         prefixes = [[*self.tokens, *drafts[:row]] for row in range(len(drafts) + 1)]
+        score: Any = self.stage.score if self.stage else self.score
+        target: Any = self.stage.pair.target if self.stage else self.pair.target
         try:
-            return self.score(logits, prefixes, self.sampling, self.pair.target.available)
+            return score(logits, prefixes, self.sampling, target.available)
         except ValueError as error:
             raise RunError(_located(f"target {self.pair.target.name}", number, error)) from error
 
@@ -339,6 +398,22 @@ class _Owed:
 
     before: tuple[tuple[int, ...], tuple[int, ...]] | None
     features: Any
+
+
+def _stage(run: DecodingRun, drafter: Any, wanted: bool | None) -> "Stage | None":
+    """Where the rounds are computed, None for the host; tables and traces need no torch for that."""
+    target: Any = run.pair.target
+    if wanted is False or not hasattr(target, "forward_there"):
+        return None
+    if wanted is None and target.device.type != "cuda":
+        return None
+    from specviz.decoding.device import stage_for
+
+    return stage_for(run.pair, drafter, run.verifier, (run.sampling, run.draft_sampling), wanted)
+
+
+def _on_host(rows: Any) -> np.ndarray:
+    return rows if isinstance(rows, np.ndarray) else rows.cpu().numpy()
 
 
 def _length(cache: Cache | None) -> int:

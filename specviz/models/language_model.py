@@ -146,18 +146,41 @@ class TransformersModel:
         self, tokens: Sequence[int], cache: Cache, rows: int, features: Features = False
     ) -> ModelOutput:
         """Feed `tokens` behind what `cache` holds; return the logits of the last `rows` of them."""
+        began = perf_counter()
+        output = self._forward(self._readable(tokens), cache, rows, features)
+        logits = output.logits.cpu().numpy()
+        self.forward_seconds += perf_counter() - began
+        return ModelOutput(self.on_all(logits), output.features)
+
+    def forward_there(
+        self, tokens: Sequence[Any], cache: Cache, rows: int, features: Features = False
+    ) -> ModelOutput:
+        """As `forward`, with logits that stay on the device, and without a wait for it.
+
+        Args:
+            tokens: ids known here, and behind them ids that are tensors (1,) on the device.
+        """
         import torch
 
-        began = perf_counter()
+        from specviz.decoding.device.transfer import ids_on
+
+        with torch.inference_mode():
+            fed = ids_on(tokens, self.device)
+            if self.embedded < self.vocab_size:
+                fed = torch.where(fed < self.embedded, fed, self.stand_in or 0)
+            output = self._forward(fed, cache, rows, features)
+            logits = self.on_all_there(output.logits.to(self.device))
+            return ModelOutput(logits, output.features)
+
+    def _forward(self, tokens: Any, cache: Cache, rows: int, features: Features) -> Any:
+        """Logits (rows, width) in float32 and features as tensors."""
+        import torch
+
         with STEADY.passing(), torch.inference_mode():
-            fed = torch.tensor([self._readable(tokens)], device=self.device)
-            logits, states = self._pass(fed, cache, rows, features)
+            fed = tokens[None] if isinstance(tokens, torch.Tensor) else torch.tensor([tokens])
+            logits, states = self._pass(fed.to(self.device), cache, rows, features)
             # Half precision goes to float32 before anything is computed from it.
-            output = ModelOutput(
-                self.on_all(logits[0].float().cpu().numpy()), states[0] if features else None
-            )
-        self.forward_seconds += perf_counter() - began
-        return output
+            return ModelOutput(logits[0].float(), states[0] if features else None)
 
     def after_each(self, endings: Sequence[Sequence[int]], cache: Cache) -> np.ndarray:
         """Logits (n, V) of what follows each of n endings of one length, in one pass.
@@ -210,6 +233,15 @@ class TransformersModel:
         if missing <= 0:
             return logits[:, : self.vocab_size]
         return np.pad(logits, ((0, 0), (0, missing)), constant_values=-np.inf)
+
+    def on_all_there(self, logits: Any) -> Any:
+        """The same with tensors on the device."""
+        import torch
+
+        missing = self.vocab_size - logits.shape[1]
+        if missing <= 0:
+            return logits[:, : self.vocab_size]
+        return torch.nn.functional.pad(logits, (0, missing), value=-torch.inf)
 
     def info(self) -> ModelInfo:
         return ModelInfo(
@@ -268,6 +300,7 @@ class TrimmedHead:
     def __init__(self, head: Any, ids: Any, vocab_size: int) -> None:
         self.head = head.trimmed(ids).packed()
         self.ids = ids.cpu().numpy()
+        self._ids_there = ids.to(self.head.device)
         self.vocab_size = vocab_size
 
     @property
@@ -289,6 +322,16 @@ class TrimmedHead:
     def spread(self, logits: np.ndarray) -> np.ndarray:
         """(rows, n) to (rows, V), -inf elsewhere."""
         return spread(logits, self.ids, self.vocab_size)
+
+    def there(self, states: Any) -> Any:
+        """As the call, with logits that stay on the device."""
+        return self.spread_there(self.head(states).float())
+
+    def spread_there(self, logits: Any) -> Any:
+        import torch
+
+        made = torch.full((len(logits), self.vocab_size), -torch.inf, device=logits.device)
+        return made.index_copy(1, self._ids_there, logits)
 
 
 def spread(logits: np.ndarray, ids: np.ndarray, vocab_size: int) -> np.ndarray:
@@ -322,6 +365,9 @@ class TrimmedDraft(TransformersModel):
 
     def on_all(self, logits: np.ndarray) -> np.ndarray:
         return self.head.spread(logits)
+
+    def on_all_there(self, logits: Any) -> Any:
+        return self.head.spread_there(logits)
 
     def info(self) -> ModelInfo:
         return replace(super().info(), parameters=self.own_parameters)

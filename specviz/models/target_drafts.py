@@ -57,6 +57,13 @@ class MedusaDraft:
         with torch.inference_mode():
             return self.head(torch.stack(self.heads(feature.to(self.head.dtype))))
 
+    def forward_there(self, feature: Any) -> Any:
+        """As `forward`, with logits that stay on the device."""
+        import torch
+
+        with torch.inference_mode():
+            return self.head.there(torch.stack(self.heads(feature.to(self.head.dtype))))
+
     def info(self) -> ModelInfo:
         return self._info
 
@@ -95,10 +102,25 @@ class EagleDraft:
         import torch
 
         with torch.inference_mode():
-            ids = torch.tensor([list(tokens)], device=self.no_feature.device)
-            features = torch.stack([feature.to(self.no_feature.dtype) for feature in before])[None]
-            predicted = self.core(self.embedding(ids), features, cache)[0, -1]
+            predicted = self._predicted(tokens, before, cache)
             return ModelOutput(self.head(predicted[None]), predicted)
+
+    def forward_there(self, tokens: Sequence[Any], before: Sequence[Any], cache: Cache) -> ModelOutput:
+        """As `forward`, with logits that stay on the device; tokens may be tensors (1,) there."""
+        import torch
+
+        with torch.inference_mode():
+            predicted = self._predicted(tokens, before, cache)
+            return ModelOutput(self.head.there(predicted[None]), predicted)
+
+    def _predicted(self, tokens: Sequence[Any], before: Sequence[Any], cache: Cache) -> Any:
+        import torch
+
+        from specviz.decoding.device.transfer import ids_on
+
+        ids = ids_on(tokens, self.no_feature.device)[None]
+        features = torch.stack([feature.to(self.no_feature.dtype) for feature in before])[None]
+        return self.core(self.embedding(ids), features, cache)[0, -1]
 
     def info(self) -> ModelInfo:
         return self._info

@@ -21,6 +21,8 @@ class DraftUnavailable(ValueError):
 class Proposal:
     """A draft block of K tokens. K may be smaller than asked for, and 0.
 
+    In a run on a device tokens and rows are tensors there; see `specviz.decoding.device`.
+
     Attributes:
         tokens: the drawn tokens.
         probs: (K, V) float64, row i the distribution that token i was really drawn from, after the
@@ -129,13 +131,23 @@ class Block:
         log_probs = [row.log_probs[0] for row in self.rows if row.log_probs is not None]
         return Proposal(
             tokens=self.tokens,
-            probs=np.concatenate([row.probs for row in self.rows]),
-            logits=np.concatenate(self.logits),
-            removed=np.concatenate(removed) if removed else None,
-            logsumexp=np.concatenate([row.logsumexp for row in self.rows]),
+            probs=_joined([row.probs for row in self.rows]),
+            logits=_joined(self.logits),
+            removed=_joined(removed) if removed else None,
+            logsumexp=_joined([row.logsumexp for row in self.rows]),
             log_probs=log_probs or None,
             drawn=not self.sampling.greedy,
         )
+
+
+def _joined(rows: Sequence[Any]) -> Any:
+    """Arrays, or tensors of a run on a device, one behind the other."""
+    if isinstance(rows[0], np.ndarray):
+        return np.concatenate(rows)
+    import torch
+
+    with torch.inference_mode():
+        return torch.cat(list(rows))
 
 
 def empty_proposal(vocab_size: int) -> Proposal:
