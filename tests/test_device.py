@@ -18,7 +18,7 @@ from specviz.decoding.run import DecodingRun, RunError
 from specviz.decoding.sampling import SamplingConfig, effective_probs
 from specviz.decoding.verify import verify_block
 
-KINDS = ("model", "ngram", "early-exit", "medusa", "eagle")
+KINDS = ("model", "ngram", "suffix", "early-exit", "medusa", "eagle")
 PROMPT = (5, 17, 33, 9, 5, 17)
 CONTROLS = [
     SamplingConfig(),

@@ -11,6 +11,7 @@ import torch
 from specviz.decoding.device import laws, record
 from specviz.decoding.device.rules import RULES, Judged, Uniforms
 from specviz.decoding.device.transfer import upload
+from specviz.decoding.drafters import COPYING
 from specviz.decoding.drafters.base import Proposal
 from specviz.decoding.protocols import ModelOutput, Pair
 from specviz.decoding.randomness import RoundRandomness
@@ -19,7 +20,7 @@ from specviz.decoding.sampling import Effective, NonFiniteLogits, SamplingConfig
 from specviz.decoding.trace import Round
 from specviz.decoding.verify import Verifier, VerifyError, check_pair
 
-KINDS = ("model", "early-exit", "medusa", "eagle", "ngram")
+KINDS = COPYING | {"model", "early-exit", "medusa", "eagle"}
 
 
 class Trouble(ValueError):
