@@ -173,6 +173,7 @@ def test_greedy_text_is_the_targets_and_the_caches_are_right_for_every_k(name, t
         run = DecodingRun(pair, PROMPT, drafter="eagle", k=k, sampling=SamplingConfig(0.0), max_new_tokens=9)
         for _, found in checked(run):
             assert len(found) == 2 and all(check.ok for check in found), [check.sentence for check in found]
+            assert all(len(check.row_diffs) == check.held for check in found)
         assert run.tokens == plain
 
 

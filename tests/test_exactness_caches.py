@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from drafts import llama_drafts
 from reruns import rerun
 from tables import TableModel, TablePair, table_pair
 from tiny import tiny_gpt2_pair, tiny_pair
@@ -213,3 +214,33 @@ def test_cached_rows_are_compared_on_the_host():
     ones = torch.ones(1, 2, 5, 3)
     worst, tolerance = cache_check._row_diffs(Model(), Model().new_cache(), range(5))
     assert worst.tolist() == [0.0] * 5 and tolerance > 0.0
+
+
+@pytest.mark.parametrize("kind", ["eagle", "mtp", "parallel"])
+def test_drafts_on_features_and_with_gaps_are_compared_row_by_row(kind):
+    pair = llama_drafts(6)
+    run = DecodingRun(pair, [0, 1, 2, 3], drafter=kind, k=3, max_new_tokens=20, seed=4)
+    seen = 0
+    for _, results in checked(run):
+        (draft,) = (check for check in results if check.role == "draft")
+        assert draft.ok, draft.sentence
+        seen += len(draft.row_diffs)
+    assert seen > 20
+    layer = run.drafter.cache.layers[0]
+    layer.keys = layer.keys.clone()
+    layer.keys[:, :, 5] += 0.3
+    (draft,) = (check for check in check_caches(run) if check.role == "draft")
+    assert not draft.ok and draft.first_bad == 5
+
+
+def test_a_draft_on_features_that_keeps_its_own_is_found():
+    """Mutant: the rows made from predicted features stay."""
+    run = DecodingRun(llama_drafts(6), [0, 1, 2, 3], drafter="eagle", k=3, max_new_tokens=30, seed=4)
+    own = run.drafter.observe
+
+    def keeping(committed, features):
+        run.drafter.exact = len(committed) - 1
+        own(committed, features)
+
+    run.drafter.observe = keeping
+    assert any(not check.ok for _, results in checked(run) for check in results if check.role == "draft")

@@ -146,7 +146,8 @@ def test_greedy_text_is_the_targets_and_the_caches_are_right_for_every_k(publish
     for k in range(1, 9):
         run = DecodingRun(pair, prompt, drafter="mtp", k=k, sampling=SamplingConfig(0.0), max_new_tokens=8)
         for _, found in checked(run):
-            assert all(check.lengths_ok for check in found)
+            assert all(check.ok for check in found), [check.sentence for check in found]
+            assert all(len(check.row_diffs) == check.held for check in found)
         assert run.tokens == plain
 
 

@@ -17,9 +17,8 @@ import numpy as np
 
 from specviz.decoding import cache as caches
 from specviz.decoding.cache import Cache
-from specviz.decoding.drafters.model import LanguageModelDrafter
-from specviz.decoding.drafters.parallel import ParallelDrafter
-from specviz.decoding.protocols import LanguageModel
+from specviz.decoding.drafters.eagle import EagleDrafter
+from specviz.decoding.protocols import EagleModel, LanguageModel, ModelOutput
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.trace import Round
 
@@ -85,8 +84,7 @@ class CacheCheck:
 def check_caches(run: DecodingRun) -> tuple[CacheCheck, ...]:
     """Compare the target's cache, and the draft's if it has one, with uncached passes. Between rounds.
 
-    The run's caches are copied, not touched. A drafter that is no language model (EAGLE) is compared in
-    length only.
+    The run's caches are copied, not touched.
     """
     number = len(run.rounds)
     expected = len(run.tokens) - 1 if number else 0
@@ -95,7 +93,10 @@ def check_caches(run: DecodingRun) -> tuple[CacheCheck, ...]:
     while hasattr(drafter, "inner"):  # a faulty drafter around a correct one
         drafter = drafter.inner
     if drafter.cache is not None:
-        model = drafter.model if isinstance(drafter, LanguageModelDrafter | ParallelDrafter) else None
+        model = getattr(drafter, "model", None)
+        if isinstance(drafter, EagleDrafter):
+            shown = all(hasattr(layer, "keys") for layer in drafter.cache.layers)
+            model = _OnFeatures(model, run.pair.target, run.tokens) if shown else None
         expected = expected_draft_length(run.rounds, drafter.keeps_drafts)
         checks.append(_check("draft", number, model, drafter.cache, run.tokens, expected))
     return tuple(checks)
@@ -122,10 +123,31 @@ def expected_draft_length(rounds: Sequence[Round], keeps_drafts: bool) -> int:
     return length
 
 
+class _OnFeatures:
+    """A draft on the target's features, as if it were a language model: an uncached pass of the target says
+    what it is to be told. Its passes give the last row of logits only."""
+
+    def __init__(self, model: EagleModel, target: LanguageModel, tokens: Sequence[int]) -> None:
+        self.model = model
+        self.tolerance = target.tolerance
+        self.context_length = min(model.context_length, target.context_length)
+        seen = list(tokens[: self.context_length])
+        self.features = target.forward(seen, target.new_cache(), 1, model.reads).features
+
+    def new_cache(self) -> Cache:
+        return self.model.new_cache()
+
+    def forward(self, tokens: Sequence[int], cache: Cache, rows: int) -> ModelOutput:
+        first = caches.length(cache)
+        places = range(first, first + len(tokens))
+        before = [self.features[i - 1] if i else self.model.no_feature for i in places]
+        return self.model.forward(tokens, before, cache)
+
+
 def _check(
     role: Literal["target", "draft"],
     number: int,
-    model: LanguageModel | None,
+    model: Any,
     cache: Cache,
     tokens: Sequence[int],
     expected: int,
@@ -163,7 +185,7 @@ def _check(
     )
 
 
-def _row_diffs(model: LanguageModel, cache: Cache, tokens: Sequence[int]) -> tuple[np.ndarray | None, float]:
+def _row_diffs(model: Any, cache: Cache, tokens: Sequence[int]) -> tuple[np.ndarray | None, float]:
     """|difference| / |row| of keys or values against an uncached pass, (len(tokens),), the largest over the
     layers; and what rounding explains: twice the root of the dtype's spacing, far above what errors grow
     to through the layers, and far below the difference between two tokens' rows. None if the cache does
