@@ -172,3 +172,26 @@ def test_commands_run_the_recipe_of_their_options():
     assert (made.k, made.seed, made.chat, made.draft, made.rule) == (3, 7, True, "d", "no-stop")
     assert made.sampling == SamplingConfig(0.4, repetition_penalty=1.2)
     assert made.draft_sampling == SamplingConfig(0.4, top_k=5, repetition_penalty=1.2)
+
+
+def test_a_greedy_draft_is_the_drafts_temperature_0(tables, tmp_path, capsys):
+    out = tmp_path / "t.json"
+    assert main(["trace", "--prompt", "abc", "--greedy-draft", "--temperature", "1", "--out", str(out)]) == 0
+    trace = codec.load(out)
+    assert (trace.sampling.temperature, trace.draft_sampling.temperature) == (1.0, 0.0)
+    assert {row.q for round in trace.rounds for row in round.positions[:-1]} == {1.0}
+    assert main(["trace", "--prompt", "abc", "--greedy-draft", "--draft-temperature", "0.5"]) == 1
+    assert "leave out one" in capsys.readouterr().err
+
+
+def test_earlier_answers_are_searched_by_the_suffix_drafter(tables, tmp_path, capsys):
+    first, again = tmp_path / "a.json", tmp_path / "b.json"
+    line = ["trace", "--prompt", "abcdef", "--drafter", "suffix", "-k", "8", "--temperature", "0"]
+    line += ["--max-new-tokens", "24"]
+    assert main([*line, "--out", str(first)]) == 0
+    assert main([*line, "--out", str(again), "--earlier", str(first)]) == 0
+    one, two = codec.load(first), codec.load(again)
+    assert one.output_ids == two.output_ids and len(two.rounds) < len(one.rounds)
+    assert two.rounds[0].k == two.rounds[0].accepted == 6  # as many as the prompt has tokens
+    assert main([*line[:3], "--drafter", "ngram", "--earlier", str(first)]) == 1
+    assert "for the drafter suffix" in capsys.readouterr().err

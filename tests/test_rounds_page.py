@@ -379,3 +379,14 @@ def test_what_is_told_ahead_has_the_letters_of_the_link():
     (more,) = [data for data in found if data.get("key") == "inspector-more"]
     assert places[more["place"]]["inspector-more"] == more["blocks"]
     assert "min(1, q/p)" in json.dumps(more["blocks"])
+
+
+def test_one_press_makes_the_draft_greedy():
+    app = open_app(prompt="abcabc", temperature="1.0")
+    assert not app.toggle(key="own").value
+    app.button(key="greedy-draft").click().run()
+    assert app.toggle(key="own").value and app.number_input(key="draft_temperature").value == 0.0
+    assert app.button(key="greedy-draft").disabled
+    assert app.number_input(key="temperature").value == 1.0
+    app.toggle(key="own").set_value(False).run()
+    assert not app.button(key="greedy-draft").disabled

@@ -70,6 +70,11 @@ def add_sampling_options(parser: argparse.ArgumentParser) -> None:
         group.add_argument(f"--draft-{name}", type=type(default))
     group.add_argument("--repetition-penalty", type=float, default=1.0, help="(default: 1.0)")
     group.add_argument("--draft-repetition-penalty", type=float)
+    group.add_argument(
+        "--greedy-draft",
+        action="store_true",
+        help="draft the favourite token (q is one-hot), as vLLM does by default: --draft-temperature 0",
+    )
 
 
 def sampling(args: argparse.Namespace) -> tuple[SamplingConfig, SamplingConfig]:
@@ -82,6 +87,10 @@ def sampling(args: argparse.Namespace) -> tuple[SamplingConfig, SamplingConfig]:
     target = {name: getattr(args, name) for name in names}
     given = {name: getattr(args, f"draft_{name}") for name in names}
     draft = {**target, **{name: value for name, value in given.items() if value is not None}}
+    if args.greedy_draft:
+        if args.draft_temperature:
+            raise ValueError("--greedy-draft is --draft-temperature 0: leave out one of the two")
+        draft["temperature"] = 0.0
     return SamplingConfig(**target), SamplingConfig(**draft)
 
 

@@ -10,7 +10,9 @@ from typing import Any
 
 from specviz.cli import options
 from specviz.decoding import codec
-from specviz.decoding.drafters import COPYING
+from specviz.decoding.drafters import COPYING, settings_of
+from specviz.decoding.drafters.suffix import SuffixDrafter
+from specviz.decoding.sampling import SamplingConfig
 from specviz.decoding.trace import ModelInfo, Round, Trace
 from specviz.reading.metrics import metrics
 from specviz.reading.notes import notes
@@ -36,6 +38,14 @@ def add_parser(subparsers) -> None:
         metavar="NAME",
         help="exact: token by token; block: block verification; or a fault of the gallery (default: exact)",
     )
+    parser.add_argument(
+        "--earlier",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="TRACE",
+        help="a saved run of this target whose text the drafter suffix searches too; may be repeated",
+    )
     parser.add_argument("--out", type=Path, help="save the trace (.json or .json.gz)")
     parser.add_argument("--json", action="store_true", help="print a summary as JSON instead of the log")
     parser.set_defaults(run=run)
@@ -57,6 +67,9 @@ def run(args: argparse.Namespace) -> int:
         banned = tuple(sorted(set(args.ban)))
         more["sampling"] = replace(recipe.sampling, banned=banned)
         more["draft_sampling"] = replace(recipe.draft_sampling, banned=banned)
+    if args.earlier:
+        draft_sampling = more.get("draft_sampling", recipe.draft_sampling)
+        more["drafter"] = _remembering(args.drafter, args.earlier, pair, draft_sampling)
     decoding = recipe.start(pair, stop=args.stop, **more)
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     if not args.json:
@@ -78,6 +91,20 @@ def run(args: argparse.Namespace) -> int:
         codec.save(trace, args.out)
     print(json.dumps(_summary(trace), ensure_ascii=False) if args.json else _foot(trace, args.out))
     return status
+
+
+def _remembering(kind: str, paths: list[Path], pair: Any, sampling: SamplingConfig) -> SuffixDrafter:
+    """The suffix drafter with the texts of earlier runs."""
+    name, settings = settings_of(kind)
+    if name != SuffixDrafter.kind:
+        raise ValueError("--earlier is for the drafter suffix, which searches earlier answers")
+    texts = []
+    for path in paths:
+        trace = codec.load(path)
+        if (trace.pair.fingerprint, trace.pair.vocab_size) != (pair.info.fingerprint, pair.vocab_size):
+            raise ValueError(f"{path} is a run of {trace.pair.name}, with other token ids perhaps")
+        texts.append((*trace.prompt_ids, *trace.output_ids))
+    return SuffixDrafter(pair, sampling, earlier=texts, **settings)
 
 
 def _head(trace: Trace, rule: str) -> str:

@@ -117,6 +117,8 @@ DRAW_ANEW = "draw_anew"
 BIAS = "bias"
 DRAW_TOGGLE = "draw_toggle"
 
+GREEDY_DRAFT = "greedy-draft"
+
 # Drafters.
 DRAFTERS_VIEW = "view"
 SAME_PROMPT = "same_prompt"

@@ -25,6 +25,7 @@ DRAFTERS = {
     "eagle": "EAGLE",
     "mtp": "MTP module",
 }
+GREEDY: dict[str, Any] = {"own": True, "draft_temperature": 0.0}  # q of the favourite token is 1
 NAMES = {
     "temperature": "Temperature",
     "top_k": "Top-k",
@@ -232,7 +233,7 @@ def _details(control: Callable, disabled: bool) -> dict[str, Any]:
     for column, name in zip(st.columns(4), CONTROLS[1:], strict=True):
         with column:
             values[name] = control(name, partial(_number, name, NAMES[name], disabled))
-    values["own"] = control("own", partial(_toggle, "own", "The draft has its own controls", disabled))
+    values["own"] = control("own", partial(_own, disabled))
     if values["own"]:
         for column, name in zip(st.columns(5), CONTROLS, strict=True):
             with column:
@@ -282,6 +283,28 @@ def text(name: str, label: str, disabled: bool) -> str:
     """A setting that is text."""
     default = getattr(recipes.DEFAULT, name)
     return st.text_input(label, default, key=name, help=HELP[name], disabled=disabled, max_chars=300)
+
+
+def _own(disabled: bool) -> bool:
+    with st.container(horizontal=True, vertical_alignment="center"):
+        own = _toggle("own", "The draft has its own controls", disabled)
+        st.button(
+            "Draft greedily",
+            key=keys.GREEDY_DRAFT,
+            on_click=_draft_greedily,
+            disabled=disabled or all(st.session_state.get(name) == value for name, value in GREEDY.items()),
+            help="The draft's own temperature 0: it takes its favourite token, and q is one-hot. vLLM drafts "
+            "like this by default. The output stays the target's.",
+        )
+    return own
+
+
+def _draft_greedily() -> None:
+    """The draft's favourite each time, and nothing that would choose another."""
+    penalty = CONTROLS[-1]
+    kept = {f"draft_{penalty}": st.session_state.get(penalty, recipes.DEFAULT.penalty)}
+    for name, value in (GREEDY | kept).items():
+        st.session_state[name] = value
 
 
 def _toggle(name: str, label: str, disabled: bool) -> bool:
