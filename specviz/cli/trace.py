@@ -11,7 +11,7 @@ from typing import Any
 from specviz.cli import options
 from specviz.decoding import codec
 from specviz.decoding.drafters import COPYING, settings_of
-from specviz.decoding.drafters.suffix import SuffixDrafter
+from specviz.decoding.drafters.suffix import LONGEST, SuffixDrafter
 from specviz.decoding.sampling import SamplingConfig
 from specviz.decoding.trace import ModelInfo, Round, Trace
 from specviz.reading.metrics import metrics
@@ -104,7 +104,7 @@ def _remembering(kind: str, paths: list[Path], pair: Any, sampling: SamplingConf
         if (trace.pair.fingerprint, trace.pair.vocab_size) != (pair.info.fingerprint, pair.vocab_size):
             raise ValueError(f"{path} is a run of {trace.pair.name}, with other token ids perhaps")
         texts.append((*trace.prompt_ids, *trace.output_ids))
-    return SuffixDrafter(pair, sampling, earlier=texts, **settings)
+    return SuffixDrafter(pair, sampling, earlier=texts, longest=settings.get("longest", LONGEST))
 
 
 def _head(trace: Trace, rule: str) -> str:

@@ -93,7 +93,7 @@ def check_caches(run: DecodingRun) -> tuple[CacheCheck, ...]:
     while hasattr(drafter, "inner"):  # a faulty drafter around a correct one
         drafter = drafter.inner
     if drafter.cache is not None:
-        model = getattr(drafter, "model", None)
+        model: Any = getattr(drafter, "model", None)
         if isinstance(drafter, EagleDrafter):
             shown = all(hasattr(layer, "keys") for layer in drafter.cache.layers)
             model = _OnFeatures(model, run.pair.target, run.tokens) if shown else None
