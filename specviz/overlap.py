@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from specviz.decoding.controls import SamplingConfig, bind
 from specviz.decoding.drafters import DRAFTERS, DraftUnavailable, make_drafter
 from specviz.decoding.drafters.model import LanguageModelDrafter
 from specviz.decoding.features import Features, share, together
 from specviz.decoding.protocols import Pair
-from specviz.decoding.sampling import SamplingConfig, effective_probs
+from specviz.decoding.sampling import effective_probs
 from specviz.models.errors import LoadError
 
 CHUNK = 8  # tokens a pass: rows over the whole vocabulary are large, and a stop waits for one
@@ -122,8 +123,9 @@ class Measurement:
         kinds: Sequence[str] = tuple(DRAFTERS),
     ) -> None:
         self.pair = pair
-        self.sampling = sampling or SamplingConfig()
-        draft_sampling = draft_sampling or self.sampling
+        sampling = sampling or SamplingConfig()
+        draft_sampling = bind(draft_sampling or sampling, pair, first)
+        self.sampling = bind(sampling, pair, first)
         self.missing: dict[str, str] = {}
         self.laws: list[_ModelLaw | _ProposedLaw] = []
         room = min(LONGEST, pair.target.context_length)

@@ -1,16 +1,19 @@
 """Everything that determines a run, as one value: what links, presets and the command line agree on."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from specviz.decoding.sampling import COLDEST, SamplingConfig
+from specviz.decoding.controls import COLDEST, SamplingConfig
+from specviz.decoding.grammar import KINDS, Grammar
 from specviz.settings import settings
 
 if TYPE_CHECKING:
     from specviz.decoding.protocols import Pair
     from specviz.decoding.run import DecodingRun
+    from specviz.decoding.trace import Conversation
 
 BUILT_IN = "built-in"
 EXACT = "exact"
@@ -26,6 +29,8 @@ LIMITS: dict[str, tuple[float, float]] = {
     "seed": (0, 2**31 - 1),
 }
 CONTROLS = ("temperature", "top_k", "top_p", "min_p", "penalty")
+WHERE = ("both", "target", "draft")
+DTYPES = ("float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,18 @@ class Recipe:
         seed, max_tokens, stop: the rest of `DecodingRun`'s arguments; `stop` is one string or "".
         target, draft: what to load; draft "" is the built-in target's own draft, or none; a draft equal
             to the target shares its weights.
+        system, turns, template: what stands around the prompt in the chat template: a system prompt, the
+            turns before it (see `models.asked.turns`), and further variables of the template as JSON.
+        ids: token ids in place of the prompt, or "".
+        bias, ban, force: lists of tokens, ids or quoted texts, for both models' logits; see
+            `SamplingConfig`.
+        min_tokens: no EOS before so many tokens.
+        ignore_eos: the text goes on behind an EOS.
+        grammar, grammar_kind: what the text has to follow, "" for anything; and the notation of that.
+        constrain: whose tokens bias, ban, force, min_tokens and grammar are for: "both", "target" (the text
+            obeys, the draft does not know it) or "draft" (which changes acceptance only).
+        device, dtype, draft_device, draft_dtype: where and in which numbers to run; "" is chosen by what the
+            machine has, for a draft the target's.
         rule: "exact" for the token rule, "block" for block verification, or the name of a fault that the
             run is made with.
     """
@@ -65,6 +82,22 @@ class Recipe:
     target: str = BUILT_IN
     draft: str = ""
     rule: str = EXACT
+    system: str = ""
+    turns: str = ""
+    template: str = ""
+    ids: str = ""
+    bias: str = ""
+    ban: str = ""
+    force: str = ""
+    min_tokens: int = 0
+    ignore_eos: bool = False
+    grammar: str = ""
+    grammar_kind: str = "json"
+    constrain: str = "both"
+    device: str = ""
+    dtype: str = ""
+    draft_device: str = ""
+    draft_dtype: str = ""
 
     @property
     def sampling(self) -> SamplingConfig:
@@ -75,6 +108,60 @@ class Recipe:
         if not self.own:
             return self.sampling
         return SamplingConfig(*(getattr(self, f"draft_{name}") for name in CONTROLS))
+
+    @property
+    def conversation(self) -> "Conversation":
+        """What stands around the prompt; nothing without the chat template."""
+        from specviz.decoding.trace import Conversation
+        from specviz.models.asked import turns
+
+        return Conversation(self.system, turns(self.turns), self.template)
+
+    def samplings(self, pair: "Pair | None") -> tuple[SamplingConfig, SamplingConfig]:
+        """All controls of target and draft.
+
+        Args:
+            pair: whose tokenizer reads quoted texts; None where only ids can be understood.
+
+        Raises:
+            ValueError: naming what does not fit the pair.
+        """
+        return self.constrained((self.sampling, self.draft_sampling), pair)
+
+    def constrained(
+        self, samplings: tuple[SamplingConfig, SamplingConfig], pair: "Pair | None"
+    ) -> tuple[SamplingConfig, SamplingConfig]:
+        """Controls of target and draft with this recipe's bias, bans, forced tokens, minimum and grammar."""
+        from specviz.models import asked
+
+        target, draft = samplings
+        more: dict[str, Any] = {
+            "banned": tuple(sorted(set(asked.ids(self.ban, pair, single=True)))),
+            "bias": asked.biases(self.bias, pair),
+            "forced": asked.ids(self.force, pair),
+            "min_new_tokens": self.min_tokens,
+            "grammar": Grammar(self.grammar_kind, self.grammar) if self.grammar.strip() else None,  # type: ignore[arg-type]
+        }
+        if self.constrain != "draft":
+            target = replace(target, **more)
+        if self.constrain != "target":
+            draft = replace(draft, **more)
+        return target, draft
+
+    def prompt_ids(self, pair: "Pair") -> list[int]:
+        """Token ids of the prompt and what stands around it.
+
+        Raises:
+            ValueError: if they do not fit the pair.
+        """
+        from specviz.decoding.arguments import prompt_ids
+
+        return list(prompt_ids(pair, self._prompt(pair), self.chat, self.conversation))
+
+    def _prompt(self, pair: "Pair") -> "str | list[int]":
+        from specviz.models import asked
+
+        return list(asked.ids(self.ids, pair)) if self.ids.strip() else self.prompt
 
     def start(self, pair: "Pair", **more: Any) -> "DecodingRun":
         """A new run.
@@ -88,25 +175,38 @@ class Recipe:
         """
         from specviz.decoding.faults import starter
 
+        sampling, draft_sampling = self.samplings(pair)
         settings: dict[str, Any] = {
             "drafter": self.drafter,
             "k": self.k,
-            "sampling": self.sampling,
-            "draft_sampling": self.draft_sampling,
+            "sampling": sampling,
+            "draft_sampling": draft_sampling,
             "max_new_tokens": self.max_tokens,
             "stop": (self.stop,) if self.stop else (),
             "seed": self.seed,
             "chat": self.chat,
+            "conversation": self.conversation,
+            "ignore_eos": self.ignore_eos,
         }
-        return starter(self.rule)(pair, more.pop("prompt", self.prompt), **settings | more)
+        prompt = more.pop("prompt") if "prompt" in more else self._prompt(pair)
+        return starter(self.rule)(pair, prompt, **settings | more)
+
+
+DEVICE = re.compile(r"|cpu|mps|auto|cuda(:\d{1,2})?")
+CHOICES = {
+    "grammar_kind": KINDS,
+    "constrain": WHERE,
+    "dtype": ("", *DTYPES),
+    "draft_dtype": ("", *DTYPES),
+}
 
 
 def limits(name: str) -> tuple[float, float]:
     """The range of a number; a draft's control has the target's."""
     if name == "k":
         return 0, settings().max_k
-    if name == "max_tokens":
-        return 1, settings().max_new_tokens
+    if name in ("max_tokens", "min_tokens"):
+        return int(name == "max_tokens"), settings().max_new_tokens
     return LIMITS[name.removeprefix("draft_")]
 
 
@@ -163,6 +263,8 @@ def checked(name: str, value: Any) -> tuple[Any, str]:
 
 
 def _checked_text(name: str, text: str, default: str) -> tuple[str, str]:
+    from specviz.models import asked
+
     if len(text) > longest_prompt():
         return default, f"has {len(text):,} characters, and at most {longest_prompt():,} are taken"
     if any("\ud800" <= character <= "\udfff" for character in text):
@@ -178,6 +280,14 @@ def _checked_text(name: str, text: str, default: str) -> tuple[str, str]:
             settings_of(text)
     except ValueError:
         return default, "does not exist"
+    if name in CHOICES:
+        return (text, "") if text in CHOICES[name] else (default, "does not exist")
+    if name in ("device", "draft_device") and not DEVICE.fullmatch(text):
+        return default, "is no device: cpu, cuda, cuda:1, mps or auto"
+    try:
+        asked.CHECKS.get(name, str)(text)
+    except ValueError:  # its words may repeat the text, which a link must not put there
+        return default, "cannot be read"
     return text, ""
 
 

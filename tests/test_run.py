@@ -171,7 +171,7 @@ def test_nan_stops_the_run_with_model_round_and_position(model, at):
 
 def test_banning_every_token_is_a_clear_error():
     run = make_run(sampling=SamplingConfig(banned=(0, 1, 2, 3)))
-    with pytest.raises(RunError, match=r"round 1.*every token is banned"):
+    with pytest.raises(RunError, match=r"round 1.*controls leave no token"):
         run.step()
 
 

@@ -21,9 +21,9 @@ audit logs FILE              acceptance from the log of vLLM, llama.cpp or SGLan
 audit columns                the tables' columns and units
 audit record                 make the recorded audits of the built-in pair again
 
-PROMPTS is .txt (a prompt a line) or .jsonl (prompt or messages; group, chat_template_kwargs; with "answer"
-the text is scored and nothing is generated). Exit status: 0, 1 after an error, {BELOW} below
---min-mean-length, {NOT_EXACT} above --max-evidence, 130 when interrupted.
+PROMPTS is .txt (a prompt a line) or .jsonl (prompt or messages, system prompt and earlier turns among them;
+group, chat_template_kwargs; with "answer" the text is scored and nothing is generated). Exit status: 0, 1
+after an error, {BELOW} below --min-mean-length, {NOT_EXACT} above --max-evidence, 130 when interrupted.
 """
 
 
@@ -64,6 +64,7 @@ def add_parser(subparsers) -> None:
         "--self-checks", type=int, default=2, metavar="N", help="prompts with cache audit and target as draft"
     )
     options.add_sampling_options(parser)
+    options.add_constraint_options(parser)
     group = parser.add_argument_group("many machines, and CI")
     group.add_argument("--shard", default="1/1", metavar="I/N", help="do every N-th prompt, from the I-th on")
     group.add_argument("--limit", type=int, metavar="N", help="only the first N prompts of the file")
@@ -143,7 +144,7 @@ def load_bench(args: argparse.Namespace, setting: Any) -> Any:
 def _setting(args: argparse.Namespace) -> Any:
     from specviz.diagnosis.setting import Setting
 
-    target, draft = options.sampling(args)
+    target, draft = options.constrained(args)
     return Setting(
         target=args.target,
         draft=args.draft or "",
@@ -157,6 +158,7 @@ def _setting(args: argparse.Namespace) -> Any:
         seed=args.seed,
         rule=args.verifier,
         second=args.second,
+        ignore_eos=args.ignore_eos,
         self_checks=args.self_checks,
     )
 

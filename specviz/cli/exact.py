@@ -99,15 +99,16 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError(f"round {number} has {len(spots)} drafted positions, not {row}")
         report.about["position"] = {"round": number, "row": row}
         _at_position(report, spots[row - 1], fault, control, args.draws, args.seed)
-    if recipe.sampling.greedy:
+    prompt, (sampling, draft_sampling) = recipe.prompt_ids(pair), recipe.samplings(pair)
+    if sampling.greedy:
         greedy = greedy_checks(
             pair,
-            args.prompt,
+            prompt,
             start=starter(args.verifier),
             drafter=recipe.drafter,
-            sampling=recipe.sampling,
-            draft_sampling=recipe.draft_sampling,
-            chat=recipe.chat,
+            sampling=sampling,
+            draft_sampling=draft_sampling,
+            ignore_eos=recipe.ignore_eos,
             max_new_tokens=recipe.max_tokens,
             stop=args.stop,
         )
@@ -118,14 +119,13 @@ def run(args: argparse.Namespace) -> int:
     if args.continuations:
         test = EndToEnd(
             pair,
-            args.prompt,
+            prompt,
             fault=fault,
             verifier=verifier or verify_block,
             drafter=recipe.drafter,
             k=recipe.k,
-            sampling=recipe.sampling,
-            draft_sampling=recipe.draft_sampling,
-            chat=recipe.chat,
+            sampling=sampling,
+            draft_sampling=draft_sampling,
             length=args.length,
             seed=recipe.seed,
         )

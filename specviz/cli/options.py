@@ -1,7 +1,6 @@
 """Options that several commands share, and how they become a pair and a run."""
 
 import argparse
-import json
 import math
 import os
 import sys
@@ -11,8 +10,9 @@ from typing import Any
 
 from specviz.decoding.drafters import settings_of
 from specviz.decoding.sampling import SamplingConfig
+from specviz.models import asked
 from specviz.models.progress import Progress
-from specviz.recipe import CONTROLS, Recipe
+from specviz.recipe import CONTROLS, DTYPES, WHERE, Recipe
 
 GLYPHS = {"accepted": "✓", "rejected": "✗", "discarded": "┄", "corrected": "↻", "bonus": "+"}
 # The standard terminal colours nearest to those of the app; the glyph says the same without colour.
@@ -20,7 +20,7 @@ COLOURS = {"accepted": 32, "rejected": 31, "discarded": 90, "corrected": 33, "bo
 
 
 SOURCES = "built-in, a hub id (ID@REVISION for another than the newest), a local folder or GGUF file"
-DTYPES = ["float32", "bfloat16", "float16"]
+PLACES = ("device", "dtype", "draft_device", "draft_dtype")
 
 
 def add_pair_options(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +46,7 @@ def add_place_options(group: Any) -> None:
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--prompt", required=True)
+    parser.add_argument("--prompt", default="")
     parser.add_argument("--chat", action="store_true", help="put the chat template around the prompt")
     parser.add_argument(
         "--drafter",
@@ -61,6 +61,8 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-new-tokens", type=int, default=48)
     parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help="may be repeated")
     add_sampling_options(parser)
+    add_prompt_options(parser)
+    add_constraint_options(parser)
 
 
 def add_sampling_options(parser: argparse.ArgumentParser) -> None:
@@ -94,6 +96,18 @@ def sampling(args: argparse.Namespace) -> tuple[SamplingConfig, SamplingConfig]:
     return SamplingConfig(**target), SamplingConfig(**draft)
 
 
+def constrained(args: argparse.Namespace) -> tuple[SamplingConfig, SamplingConfig]:
+    """The controls of target and draft with their constraints, before a pair is there: ids only.
+
+    Raises:
+        ValueError: naming the control that cannot be used.
+    """
+    made = Recipe(**constraints(args))
+    if why := asked.why_not(made):
+        raise ValueError(why)
+    return made.constrained(sampling(args), None)
+
+
 def recipe(args: argparse.Namespace, **more: Any) -> Recipe:
     """The recipe that the options describe; `more` are fields of it. Several stop strings are no part of one.
 
@@ -105,9 +119,21 @@ def recipe(args: argparse.Namespace, **more: Any) -> Recipe:
     for prefix, config in zip(("", "draft_"), sampling(args), strict=True):
         values = (config.temperature, config.top_k, config.top_p, config.min_p, config.repetition_penalty)
         controls |= {f"{prefix}{name}": value for name, value in zip(CONTROLS, values, strict=True)}
-    return Recipe(
+    turns = asked.turns_text(args.turn)
+    settings = "" if args.chat_settings == "{}" else args.chat_settings
+    if not args.prompt and not args.prompt_ids:
+        raise ValueError("say with --prompt what the text begins with, or with --prompt-ids")
+    if (args.prompt or args.chat or args.system or turns or settings) and args.prompt_ids:
+        raise ValueError("--prompt-ids are the whole prompt: leave out --prompt, the template and its parts")
+    places: dict[str, Any] = {name: getattr(args, name, None) or "" for name in PLACES}
+    made = Recipe(
         prompt=args.prompt,
-        chat=args.chat,
+        chat=args.chat or bool(args.system or turns or settings),
+        system=args.system,
+        turns=turns,
+        template=settings,
+        ids=args.prompt_ids or "",
+        **constraints(args),
         drafter=args.drafter,
         k=args.k,
         own=True,
@@ -115,9 +141,13 @@ def recipe(args: argparse.Namespace, **more: Any) -> Recipe:
         max_tokens=args.max_new_tokens,
         target=args.target,
         draft=args.draft or "",
+        **places,
         **controls,
         **more,
     )
+    if why := asked.why_not(made):
+        raise ValueError(why)
+    return made
 
 
 def add_prompt_options(parser: argparse.ArgumentParser) -> None:
@@ -141,41 +171,56 @@ def add_prompt_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_prompt(args: argparse.Namespace) -> dict[str, Any]:
-    """The parts of a conversation that the options name; {} for a plain prompt or a single message.
+def add_constraint_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "constraints", "TOKENS are ids or texts in double quotes, between commas or spaces"
+    )
+    group.add_argument(
+        "--bias", action="append", default=[], metavar="TOKEN:X", help="add X, −100 … 100, to a token's logit"
+    )
+    group.add_argument("--ban", action="append", default=[], metavar="TOKENS", help="never write these")
+    group.add_argument("--force", default="", metavar="TOKENS", help="begin the text with these")
+    group.add_argument(
+        "--min-new-tokens", type=whole(0), default=0, metavar="N", help="no EOS before so many tokens"
+    )
+    group.add_argument("--ignore-eos", action="store_true", help="go on behind an EOS")
+    group.add_argument("--json-schema", metavar="FILE", type=Path, help="the text is JSON of this schema")
+    group.add_argument("--regex", metavar="REGEX", help="the whole text matches this regular expression")
+    group.add_argument("--grammar", metavar="FILE", type=Path, help="the text follows this grammar (Lark)")
+    group.add_argument(
+        "--constrain",
+        choices=WHERE,
+        default="both",
+        help="whose tokens: target: the text obeys and the draft does not know; draft: changes acceptance "
+        "only (default: both)",
+    )
+
+
+def constraints(args: argparse.Namespace) -> dict[str, Any]:
+    """The fields of a recipe that say what the text must and must not have.
 
     Raises:
-        ValueError: for settings that are no JSON object, or ids that are no numbers. Nothing is loaded yet.
+        ValueError: for several grammars, or a file that cannot be read.
     """
-    try:
-        settings = json.loads(args.chat_settings)
-    except ValueError as error:
-        raise ValueError(f"--chat-settings is not JSON: {error}") from None
-    if not isinstance(settings, dict):
-        raise ValueError('--chat-settings must be a JSON object, as {"enable_thinking": false}')
-    parts = {"system": args.system, "earlier": args.turn, "settings": settings}
-    given = {name: value for name, value in parts.items() if value}
-    if args.prompt_ids is not None and (given or args.chat):
-        raise ValueError("--prompt-ids are the whole prompt: leave out the chat template and its parts")
-    return given
-
-
-def prompt_ids(args: argparse.Namespace, pair: Any, conversation: dict[str, Any]) -> list[int] | None:
-    """Token ids that the options ask for; None where the recipe's text says it all.
-
-    Raises:
-        ValueError: for ids that are no numbers or outside the vocabulary, or a template that refuses.
-    """
-    if args.prompt_ids is not None:
+    given = {"json": args.json_schema, "lark": args.grammar, "regex": args.regex}
+    given = {kind: value for kind, value in given.items() if value is not None}
+    if len(given) > 1:
+        raise ValueError("choose one of --json-schema, --regex and --grammar")
+    found: dict[str, Any] = {
+        "bias": ", ".join(args.bias),
+        "ban": ", ".join(args.ban),
+        "force": args.force,
+        "min_tokens": args.min_new_tokens,
+        "ignore_eos": args.ignore_eos,
+        "constrain": args.constrain,
+    }
+    for kind, value in given.items():
         try:
-            ids = [int(part) for part in args.prompt_ids.replace(",", " ").split()]
-        except ValueError:
-            raise ValueError(f"--prompt-ids are numbers, not {args.prompt_ids!r}") from None
-        wrong = [id for id in ids if not 0 <= id < pair.vocab_size]
-        if wrong:
-            raise ValueError(f"token id {wrong[0]} is outside the vocabulary of {pair.vocab_size:,} ids")
-        return ids
-    return pair.encode(args.prompt, True, **conversation) if conversation else None
+            text = value.read_text(encoding="utf-8") if isinstance(value, Path) else value
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"cannot read {value}: {error}") from None
+        found |= {"grammar_kind": kind, "grammar": text}
+    return found
 
 
 def require_writable(path: Path) -> None:

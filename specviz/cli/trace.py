@@ -4,15 +4,15 @@ import argparse
 import json
 import os
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from specviz.cli import options
 from specviz.decoding import codec
+from specviz.decoding.controls import SamplingConfig, bind
 from specviz.decoding.drafters import COPYING, settings_of
 from specviz.decoding.drafters.suffix import LONGEST, SuffixDrafter
-from specviz.decoding.sampling import SamplingConfig
 from specviz.decoding.trace import ModelInfo, Round, Trace
 from specviz.reading.metrics import metrics
 from specviz.reading.notes import notes
@@ -22,15 +22,6 @@ from specviz.tokens import visible
 def add_parser(subparsers) -> None:
     parser = subparsers.add_parser("trace", help="run a prompt and log every round")
     options.add_run_options(parser)
-    options.add_prompt_options(parser)
-    parser.add_argument(
-        "--ban",
-        type=int,
-        action="append",
-        default=[],
-        metavar="ID",
-        help="a token id that neither model may write; may be repeated",
-    )
     options.add_pair_options(parser)
     parser.add_argument(
         "--rule",
@@ -53,22 +44,13 @@ def add_parser(subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     recipe = options.recipe(args, rule=args.rule)
-    conversation = options.check_prompt(args)
     if args.out:
         options.require_writable(args.out)
     pair = options.load(args)
     options.end_progress_line()
-    ids = options.prompt_ids(args, pair, conversation)
-    more: dict[str, Any] = {} if ids is None else {"prompt": ids, "chat": bool(conversation)}
-    if args.ban:
-        outside = [id for id in args.ban if not 0 <= id < pair.vocab_size]
-        if outside:
-            raise ValueError(f"--ban {outside[0]}: the vocabulary has the ids 0 … {pair.vocab_size - 1:,}")
-        banned = tuple(sorted(set(args.ban)))
-        more["sampling"] = replace(recipe.sampling, banned=banned)
-        more["draft_sampling"] = replace(recipe.draft_sampling, banned=banned)
+    more: dict[str, Any] = {}
     if args.earlier:
-        draft_sampling = more.get("draft_sampling", recipe.draft_sampling)
+        draft_sampling = bind(recipe.samplings(pair)[1], pair, len(recipe.prompt_ids(pair)))
         more["drafter"] = _remembering(args.drafter, args.earlier, pair, draft_sampling)
     decoding = recipe.start(pair, stop=args.stop, **more)
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ

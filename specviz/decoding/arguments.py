@@ -1,9 +1,11 @@
 """What a run is asked for, checked before anything is done: no run begins that no file could hold."""
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 from specviz.decoding.protocols import Pair
-from specviz.decoding.trace import MAX_COUNT, MAX_K, MAX_TEXT
+from specviz.decoding.trace import MAX_COUNT, MAX_K, MAX_TEXT, Conversation
 
 
 def require_limits(k: int, max_new_tokens: int, stop: Sequence[str]) -> None:
@@ -21,15 +23,22 @@ def require_limits(k: int, max_new_tokens: int, stop: Sequence[str]) -> None:
         _require_text(text, "a stop string")
 
 
-def prompt_ids(pair: Pair, prompt: str | Sequence[int], chat: bool) -> tuple[int, ...]:
-    """The tokens of a prompt: a text, or token ids already.
+def prompt_ids(
+    pair: Pair, prompt: str | Sequence[int], chat: bool, conversation: Conversation | None = None
+) -> tuple[int, ...]:
+    """The tokens of a prompt: a text, perhaps with a conversation around it, or token ids already.
 
     Raises:
-        ValueError: if it is empty, too long for the target, or has characters or ids that are none.
+        ValueError: if it is empty, too long for the target, or has characters or ids that are none, or for a
+            conversation without a chat template.
     """
     if isinstance(prompt, str):
-        _require_text(prompt, "the prompt")
-        prompt = pair.encode(prompt, chat)
+        around = {} if conversation is None else template_parts(conversation)
+        for text in (prompt, *around.get("earlier", ()), around.get("system", "")):
+            _require_text(text, "the prompt")
+        if around and not chat:
+            raise ValueError("a system prompt, earlier turns and template settings need the chat template")
+        prompt = pair.encode(prompt, chat, **around)
     ids = tuple(prompt)
     unknown = next((token for token in ids if not 0 <= token < pair.vocab_size), None)
     if unknown is not None:
@@ -42,6 +51,24 @@ def prompt_ids(pair: Pair, prompt: str | Sequence[int], chat: bool) -> tuple[int
             "shorten it"
         )
     return ids
+
+
+def template_parts(conversation: Conversation) -> dict[str, Any]:
+    """The parts of a conversation that are there, as `Pair.encode` takes them.
+
+    Raises:
+        ValueError: for turns that do not come in twos, or settings that are no JSON object.
+    """
+    if len(conversation.earlier) % 2:
+        raise ValueError("earlier turns come in twos: a message of the user and the model's answer to it")
+    try:
+        settings = json.loads(conversation.settings or "{}")
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the template settings are not JSON: {error}") from None
+    if not isinstance(settings, dict):
+        raise ValueError('the template settings must be a JSON object, as {"enable_thinking": false}')
+    parts = {"system": conversation.system, "earlier": conversation.earlier, "settings": settings}
+    return {name: value for name, value in parts.items() if value}
 
 
 def _require_text(text: str, what: str) -> None:

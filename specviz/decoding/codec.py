@@ -17,7 +17,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from specviz.decoding.consistency import TraceError, check
-from specviz.decoding.trace import Seconds, Text, TokenId, TokenText, Trace
+from specviz.decoding.trace import Text, TokenId, TokenText, Trace
 
 __all__ = ["TraceError", "dumps", "load", "loads", "save"]
 
@@ -26,7 +26,8 @@ FORMAT = "specviz-trace"
 # 1.1 has the log-probabilities of the committed tokens, and the time that recording took.
 # 1.2 has what block verification compares its uniforms with.
 # 1.3 has what plain decoding took beside the run.
-VERSION = (1, 3)
+# 1.4 has bias, forced tokens, min new tokens, grammar and conversation, and where the draft's context ends.
+VERSION = (1, 4)
 MAX_BYTES = 128 * 2**20  # of JSON, after decompression
 # Of JSON to its compressed form; real traces have 2 to 30. Reading a file takes at most MAX_RATIO * MEMORY
 # times its size and BASE, an uncompressed one MEMORY times and BASE (bytes on top of the interpreter's).
@@ -61,7 +62,11 @@ _File = msgspec.defstruct(
         for f in fields(Trace)
         if f.default is MISSING
     ]
-    + [("error", Text, ""), ("plain_seconds", tuple[Seconds, ...], ())],
+    + [
+        (f.name, get_type_hints(Trace, include_extras=True)[f.name], f.default)
+        for f in fields(Trace)
+        if f.default is not MISSING
+    ],
 )
 
 

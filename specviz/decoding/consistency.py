@@ -164,6 +164,7 @@ def _check_logsumexp(position: Position, trace: Trace, where: str) -> None:
         _require(probs[top] > 0.0 and logit is not None, f"{where}.{name}", "should be null without logits")
         assert logit is not None
         penalty = sampling.repetition_penalty
+        logit += dict(sampling.bias).get(table.ids[top], 0.0)
         # Wrong engines score at temperature 1.
         scores = (
             logit * f / t for f in (1.0, penalty, 1.0 / penalty) for t in (sampling.temperature or 1.0, 1.0)

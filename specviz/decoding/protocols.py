@@ -133,8 +133,11 @@ class Pair(Protocol):
     @property
     def mtp(self) -> EagleModel | None: ...
 
-    def encode(self, prompt: str, chat: bool) -> list[int]:
-        """Token ids of a prompt, with exactly one BOS where the model wants one."""
+    def encode(self, prompt: str, chat: bool, **conversation: Any) -> list[int]:
+        """Token ids of a prompt, with exactly one BOS where the model wants one.
+
+        `conversation` has what stands around it in the chat template: system, earlier, settings.
+        """
 
     def token_text(self, token: int) -> TokenText: ...
 

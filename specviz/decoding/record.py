@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from specviz.decoding.controls import BY_TEXT, REMOVED
 from specviz.decoding.drafters.base import Proposal
 from specviz.decoding.randomness import RoundRandomness, heaviest
-from specviz.decoding.sampling import REMOVED, Effective, kth_largest
+from specviz.decoding.sampling import Effective, kth_largest
 from specviz.decoding.trace import CacheStep, Finish, Position, Rest, Round, State, Table
 from specviz.decoding.verify import Verdict
 
@@ -140,7 +141,7 @@ def _position(
     p_logs = None if target.log_probs is None else target.log_probs[row][held]
     drawn = [verdict.token] if row == verdict.accepted else []
     leading = [_names(held, heaviest(p, LEADING))]
-    if p_logs is None:
+    if p_logs is None or _constrained(target.removed, row):
         leading.append(_leading_logits(target_logits, target.removed, row))
     root = np.sqrt(p, out=work[0])
     common: dict[str, Any] = {
@@ -160,7 +161,7 @@ def _position(
     excess = np.maximum(np.subtract(p, q, out=work[0]), 0.0, out=work[0])
     excess_mass = float(excess.sum())
     leading += [_names(held, heaviest(q, LEADING)), _names(held, heaviest(excess, LEADING))]
-    if q_logs is None and proposal.logits is not None:
+    if proposal.logits is not None and (q_logs is None or _constrained(proposal.removed, row)):
         leading.append(_leading_logits(proposal.logits[row], proposal.removed, row))
     ids = np.concatenate([*leading, drawn, [token]])
     table = _table(ids, row, full_p, full_q, target_logits, target, proposal)
@@ -233,6 +234,11 @@ def _kl(p: np.ndarray, q: np.ndarray, p_entropy: float, q_logs: np.ndarray | Non
         ids = np.flatnonzero(q > 0.0)  # p has nothing elsewhere
         p, q_logs = p[ids], np.log(q[ids])
     return max(0.0, -float(p @ q_logs) - p_entropy)
+
+
+def _constrained(removed: np.ndarray | None, row: int) -> bool:
+    """True if a control took tokens whatever their probability: then the leading ones are of interest too."""
+    return removed is not None and bool(np.isin(removed[row], BY_TEXT).any())
 
 
 def _leading_logits(logits: np.ndarray, removed: np.ndarray | None, row: int) -> np.ndarray:

@@ -18,14 +18,16 @@ import numpy as np
 from specviz.decoding import cache as caches
 from specviz.decoding.arguments import prompt_ids, require_limits
 from specviz.decoding.cache import Cache
+from specviz.decoding.controls import SamplingConfig, bind, unbound
 from specviz.decoding.drafters import Drafter, Proposal, make_drafter
 from specviz.decoding.ending import Cutter, Ends, cut
 from specviz.decoding.protocols import Pair
 from specviz.decoding.randomness import Randomness, RoundRandomness, SeededRandomness
 from specviz.decoding.record import Made, Recorder, record
-from specviz.decoding.sampling import Effective, NonFiniteLogits, SamplingConfig, Scorer, effective_probs
+from specviz.decoding.sampling import Effective, NonFiniteLogits, Scorer, effective_probs
 from specviz.decoding.trace import (
     CacheStep,
+    Conversation,
     Finish,
     PairInfo,
     Round,
@@ -80,6 +82,11 @@ class DecodingRun:
         stop: strings that end the text; the token that completes one is the last.
         seed: determines every random draw.
         chat: put the target's chat template around the prompt.
+        conversation: system prompt, earlier turns and settings of that template.
+        ignore_eos: go on behind an EOS, as a text of a fixed length needs.
+        written: how many of the prompt's tokens, at its end, count as written by the run, for controls that
+            look at where the text began.
+        change_drafter: puts something around the drafter that was made, given the draft's controls.
         verifier: the rule that judges a block.
         randomness: the source of draws; seeded by `seed` if None.
         score, draft_score: from logits to p and to q; `effective_probs` if None.
@@ -106,6 +113,10 @@ class DecodingRun:
         stop: Sequence[str] = (),
         seed: int = 0,
         chat: bool = False,
+        conversation: Conversation | None = None,
+        ignore_eos: bool = False,
+        written: int = 0,
+        change_drafter: Callable[[Drafter, SamplingConfig], Drafter] | None = None,
         verifier: Verifier = verify_block,
         randomness: Randomness | None = None,
         score: Scorer | None = None,
@@ -117,32 +128,47 @@ class DecodingRun:
         require_limits(k, max_new_tokens, stop)
         self.pair = pair
         self.k = k
-        self.sampling = sampling or SamplingConfig()
-        self.draft_sampling = draft_sampling or self.sampling
+        sampling = sampling or SamplingConfig()
+        draft_sampling = draft_sampling or sampling
+        self.sampling, self.draft_sampling = unbound(sampling), unbound(draft_sampling)
         self.max_new_tokens = max_new_tokens
         self.stop = tuple(stop)
         self.seed = seed
         self.chat = chat
+        self.conversation = conversation or Conversation()
+        self.ignore_eos = ignore_eos
         self.verifier = verifier
         self.score = score or effective_probs
         self.cut = cut
         self.record = record
         # Other draws, scorers and records look at rows on the host.
-        plain = not (randomness or score or draft_score) and record is _RECORD
+        plain = not (randomness or score or draft_score or change_drafter) and record is _RECORD
         self.stage = _stage(self, drafter, on_device) if plain else None
         self.randomness = randomness or SeededRandomness(seed)
         self.prompt = prompt if isinstance(prompt, str) else ""
-        self.prompt_ids = prompt_ids(pair, prompt, chat)
+        self.prompt_ids = prompt_ids(pair, prompt, chat, self.conversation)
+        if not 0 <= written <= len(self.prompt_ids):
+            raise ValueError(
+                f"written must be 0 … {len(self.prompt_ids)}, the prompt's length, not {written}"
+            )
+        self.written = written
+        # Each its own: a grammar's parser stands where its model's text ends.
+        target_controls, draft_controls = (
+            bind(controls, pair, len(self.prompt_ids) - written) for controls in (sampling, draft_sampling)
+        )
+        self._controls = target_controls
         self.drafter = (
             make_drafter(
                 drafter,
                 self.stage.pair if self.stage else pair,  # type: ignore[arg-type]
-                self.draft_sampling,
+                draft_controls,
                 self.stage.score if self.stage else draft_score,  # type: ignore[arg-type]
             )
             if isinstance(drafter, str)
             else drafter
         )
+        if change_drafter is not None:
+            self.drafter = change_drafter(self.drafter, draft_controls)
         self.tokens: list[int] = list(self.prompt_ids)
         self.target_cache = pair.target.new_cache()
         self.rounds: list[Round] = []
@@ -318,7 +344,7 @@ class DecodingRun:
         score: Any = self.stage.score if self.stage else self.score
         target: Any = self.stage.pair.target if self.stage else self.pair.target
         try:
-            return score(logits, prefixes, self.sampling, target.available)
+            return score(logits, prefixes, self._controls, target.available)
         except ValueError as error:
             raise RunError(_located(f"target {self.pair.target.name}", number, error)) from error
 
@@ -333,7 +359,7 @@ class DecodingRun:
     def _ends(self) -> Ends:
         """What may end the text in this round."""
         return Ends(
-            eos_ids=self.pair.eos_ids,
+            eos_ids=frozenset() if self.ignore_eos else self.pair.eos_ids,
             stop=tuple(text.encode() for text in self.stop),
             limit=self.max_new_tokens - self.emitted,
             context=self.pair.target.context_length - len(self.tokens),
@@ -374,6 +400,10 @@ class DecodingRun:
             tokens=dict(self._texts),
             created=self.created,
             error=self.error,
+            conversation=self.conversation,
+            ignore_eos=self.ignore_eos,
+            written=self.written,
+            draft_context=self.drafter.context_length,
         )
 
 

@@ -1,70 +1,23 @@
 """Sampling controls, and the effective distribution that sampling really uses.
 
-The controls are those of transformers, in the order in which `generate` applies them: repetition penalty,
-banned tokens, temperature, top-k, top-p, min-p. The filters keep what its warpers keep; they are written here
-because sorting whole vocabularies would take longer than all else in a round. Both models go through the same
-function, each with its own controls; the output follows the target's distribution.
+The controls are those of transformers, in the order in which `generate` applies them: what looks at the text
+or at single tokens (`controls`), temperature, top-k, top-p, min-p. The filters keep what its warpers keep;
+they are written here because sorting whole vocabularies would take longer than all else in a round. Both
+models go through the same function, each with its own controls; the output follows the target's
+distribution.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-# What took a token's probability, by code. "vocabulary" marks tokens that a trimmed or narrower draft
-# cannot propose.
-REMOVED = ("", "banned", "top-k", "top-p", "min-p", "greedy", "vocabulary")
-
+from specviz.decoding.controls import COLDEST as COLDEST
+from specviz.decoding.controls import REMOVED, NothingLeft, SamplingConfig, constrain
 
 # Less than any score that matters, in place of -inf: its exponential is 0, and so is their product.
 NOTHING = -1e4
 FEW = 2048
-COLDEST = 1e-5  # a temperature below it would do nothing but overflow; 0 is greedy
-
-
-@dataclass(frozen=True, slots=True)
-class SamplingConfig:
-    """The controls of one model. The defaults change nothing: the model's own distribution.
-
-    Attributes:
-        temperature: 0 (greedy: one-hot at the largest score, lowest id on ties) or 0.00001 … 100.
-        top_k: keep the k largest scores (ties at the border are all kept); 0 keeps all.
-        top_p: keep the smallest set of leading tokens with at least this mass, in (0, 1]; 1 keeps all.
-        min_p: keep tokens with at least this share of the largest probability, in [0, 1]; 0 keeps all.
-        repetition_penalty: divides positive and multiplies negative scores of tokens already in the
-            prefix (prompt included); in (0, 10], 1 changes nothing.
-        banned: token ids that are never emitted.
-
-    Raises:
-        ValueError: naming the control that is out of range.
-    """
-
-    temperature: float = 1.0
-    top_k: int = 0
-    top_p: float = 1.0
-    min_p: float = 0.0
-    repetition_penalty: float = 1.0
-    banned: tuple[int, ...] = field(default=())
-
-    def __post_init__(self) -> None:
-        checks = {
-            "temperature": (
-                self.temperature == 0.0 or COLDEST <= self.temperature <= 100.0,
-                f"0 (greedy) or {COLDEST:.5f} … 100",
-            ),
-            "top_k": (self.top_k >= 0, "0 or more"),
-            "top_p": (0.0 < self.top_p <= 1.0, "above 0, at most 1"),
-            "min_p": (0.0 <= self.min_p <= 1.0, "0 … 1"),
-            "repetition_penalty": (0.0 < self.repetition_penalty <= 10.0, "above 0, at most 10"),
-            "banned": (all(i >= 0 for i in self.banned), "token ids of 0 or more"),
-        }
-        for name, (holds, allowed) in checks.items():
-            if not holds:
-                raise ValueError(f"{name} must be {allowed}, not {getattr(self, name)}")
-
-    @property
-    def greedy(self) -> bool:
-        return self.temperature == 0.0
 
 
 class NonFiniteLogits(ValueError):
@@ -114,22 +67,22 @@ def effective_probs(
 
     Args:
         logits: (R, V) of any float type; computed with in float64.
-        prefixes: R token sequences, everything before each row; only the repetition penalty reads them.
-        sampling: the controls.
+        prefixes: R token sequences, everything before each row.
+        sampling: the controls, bound to the text if they have to be; see `controls.bind`.
         available: ids that the model can emit at all, or None for all; the others get probability 0,
             and their logits are not looked at.
 
     Raises:
         NonFiniteLogits: if an available logit is NaN or infinite.
-        ValueError: if every token is banned.
+        NothingLeft: if the controls remove every token.
     """
     scores, removed = _available_scores(logits, available)
-    scores, removed = _penalised(sampling, scores, removed, prefixes)
+    scores, removed = _constrained(sampling, scores, removed, prefixes)
     if not sampling.greedy and sampling.temperature != 1.0:
         scores /= sampling.temperature
     highest = scores.max(axis=1, keepdims=True)
     if not np.isfinite(highest).all():
-        raise ValueError("every token is banned: no distribution is left")
+        raise NothingLeft("the controls leave no token: no distribution is left")
     if sampling.greedy:
         return _greedy(scores, removed)
     scores -= highest
@@ -166,30 +119,23 @@ def _available_scores(
     return scores, removed
 
 
-def _penalised(
+def _constrained(
     sampling: SamplingConfig,
     scores: np.ndarray,
     removed: np.ndarray | None,
     prefixes: Sequence[Sequence[int]],
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """The scores after repetition penalty and bans, by transformers' processors."""
-    if sampling.repetition_penalty == 1.0 and not sampling.banned:
+    """The scores after everything that comes before the temperature."""
+    if not sampling.constrained:
         return scores, removed  # and no reason to import transformers
     import torch
-    from transformers.generation import logits_process as hf
 
-    tensor = torch.from_numpy(scores)
-    if sampling.repetition_penalty != 1.0:
-        # Rows have prefixes of different lengths, and the penalty depends on them.
-        penalty = hf.RepetitionPenaltyLogitsProcessor(float(sampling.repetition_penalty))
-        rows = zip(prefixes, tensor.split(1), strict=True)
-        tensor = torch.cat([penalty(torch.tensor([list(prefix)]), row) for prefix, row in rows])
-    if sampling.banned:
-        tensor = hf.SuppressTokensLogitsProcessor(sampling.banned)(None, tensor)
-        if removed is None:
-            removed = np.zeros(scores.shape, dtype=np.uint8)
-        gone = torch.isneginf(tensor).numpy() & (removed == 0)
-        removed[gone] = REMOVED.index("banned")
+    tensor, gone = constrain(sampling, torch.from_numpy(scores), prefixes)
+    if removed is None and gone:
+        removed = np.zeros(scores.shape, dtype=np.uint8)
+    for code, where in gone:
+        assert removed is not None
+        removed[where.numpy() & (removed == 0)] = code
     return tensor.numpy(), removed
 
 

@@ -20,12 +20,23 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from specviz.decoding.sampling import SamplingConfig
+from specviz.decoding.controls import SamplingConfig
 
 State = Literal["accepted", "rejected", "discarded", "bonus", "unused"]
 Outcome = Literal["corrected", "bonus"]
 Finish = Literal["eos", "stop", "length", "context"]
-Removed = Literal["", "banned", "top-k", "top-p", "min-p", "greedy", "vocabulary"]
+Removed = Literal[
+    "",
+    "banned",
+    "top-k",
+    "top-p",
+    "min-p",
+    "greedy",
+    "vocabulary",
+    "min new tokens",
+    "grammar",
+    "forced",
+]
 
 MAX_K = 1000
 MAX_COUNT = 10_000_000
@@ -273,6 +284,21 @@ class PairInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Conversation:
+    """What stands around a prompt in the chat template.
+
+    Attributes:
+        system: before everything; "" for nothing, or what the template puts there.
+        earlier: the turns before the prompt, the user's and the model's in turn.
+        settings: further variables of the template as JSON, such as {"enable_thinking": false}; "" for none.
+    """
+
+    system: Text = ""
+    earlier: tuple[Text, ...] = ()
+    settings: Text = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Trace:
     """A whole run: its recipe, its rounds, and the text of every token it mentions.
 
@@ -290,6 +316,11 @@ class Trace:
         error: why the run broke off, or "".
         plain_seconds: what rounds of plain decoding took that were made between these rounds, with the same
             models; () if none were.
+        conversation: what stands around the prompt.
+        ignore_eos: the text goes on behind an EOS.
+        written: how many of `prompt_ids`, at their end, count as written by the run: a branch goes on where
+            another run was.
+        draft_context: tokens of a text up to which the draft can draft behind it; None if it has no limit.
     """
 
     prompt: Text
@@ -308,6 +339,10 @@ class Trace:
     created: Text
     error: Text = ""
     plain_seconds: tuple[Seconds, ...] = ()
+    conversation: Conversation = Conversation()
+    ignore_eos: bool = False
+    written: Count = 0
+    draft_context: Count | None = None
 
     @property
     def output_ids(self) -> tuple[int, ...]:

@@ -106,7 +106,7 @@ CAUSES = (
         "The target's top-k, top-p, min-p or ban gives the drafted token probability 0.",
         "Target with top-k 5, draft without: the draft draws the sixth.",
         "the same top-k and top-p for the draft",
-        lambda r: r.removed in ("top-k", "top-p", "min-p", "banned"),
+        lambda r: r.removed in ("top-k", "top-p", "min-p", "banned", "min new tokens", "grammar", "forced"),
         _case(p=0.0, removed="top-k", p_top=0.9),
     ),
     Cause(

@@ -1,13 +1,14 @@
 """A fault or a weak draft? What the numbers point to, strongest first."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import inf, log
 from typing import Any, Literal
 
 import numpy as np
 from scipy.stats import binomtest
 
+from specviz.decoding.controls import SamplingConfig
 from specviz.diagnosis.setting import Setting
 from specviz.diagnosis.tables import LAW
 from specviz.diagnosis.walk import intervals
@@ -239,7 +240,7 @@ def _controls(option: Option, setting: Setting, texts: Texts, now: Outcome) -> F
     if not _worth(outcome, now):
         return None
     draft, target = setting.draft_sampling, setting.sampling
-    names = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "banned")
+    names = [f.name for f in fields(SamplingConfig)]
     differing = [name for name in names if getattr(draft, name) != getattr(target, name)]
     shown = ", ".join(
         f"{name.replace('_', '-')} {_value(getattr(draft, name))} against {_value(getattr(target, name))}"

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from specviz.decoding.controls import SamplingConfig, bind
 from specviz.decoding.drafters import COPYING, make_drafter
 from specviz.decoding.faults import get_fault
 from specviz.decoding.faults.bookkeeping import WrappedDrafter
 from specviz.decoding.protocols import Pair
 from specviz.decoding.run import DecodingRun, RunError
-from specviz.decoding.sampling import SamplingConfig
 from specviz.decoding.trace import Trace
 from specviz.diagnosis import rows, tables
 from specviz.diagnosis.along import EQUAL, NOW, Along, Source, along
@@ -164,9 +164,10 @@ def _run(bench: Bench, prompt: Prompt, ids: list[int], lead: list[int] | None) -
         drafter=setting.drafter,
         k=setting.k,
         sampling=setting.sampling,
-        draft_sampling=setting.draft_sampling,
+        draft_sampling=bind(setting.draft_sampling, bench.pair, len(ids if lead is None else lead)),
         max_new_tokens=setting.max_new_tokens,
         seed=setting.seed + prompt.index,
+        ignore_eos=setting.ignore_eos,
         chat=setting.style(bool(prompt.messages)) == "chat",
     )
     run.prompt = prompt.text
@@ -195,6 +196,16 @@ def _caches(run: DecodingRun, setting: Setting) -> list[dict[str, Any]]:
     return found
 
 
+def _bound(bench: Bench, start: int) -> Setting:
+    """The setting for texts whose prompt has `start` tokens."""
+    setting, pair = bench.setting, bench.pair
+    return replace(
+        setting,
+        sampling=bind(setting.sampling, pair, start),
+        draft_sampling=bind(setting.draft_sampling, pair, start),
+    )
+
+
 def samplings(setting: Setting) -> dict[str, SamplingConfig]:
     """The draft's controls that are tried, by name: the present ones, the target's, a grid of temperatures,
     and the same without filters where there are any."""
@@ -211,14 +222,17 @@ def samplings(setting: Setting) -> dict[str, SamplingConfig]:
 def _measure(
     bench: Bench, prompt: Prompt, ids: list[int], answer: list[int], leads: dict[str, list[int]]
 ) -> Iterator[Along | None]:
-    setting = bench.setting
+    setting = _bound(bench, len(ids))
     grid = (
         {NOW: setting.draft_sampling} if setting.drafter.partition(":")[0] in COPYING else samplings(setting)
     )
 
     def source(name: str, lead: list[int] | None) -> Source:
-        drafter = make_drafter(setting.drafter, bench.pair, setting.draft_sampling)
-        return Source(name, drafter, grid, None if lead is None else tuple(lead))
+        own = setting if lead is None else _bound(bench, len(lead))  # the draft's text begins elsewhere
+        drafter = make_drafter(setting.drafter, bench.pair, own.draft_sampling)
+        controls = {NOW: own.draft_sampling, **samplings(own)}
+        tried = {name: controls[name] for name in grid}
+        return Source(name, drafter, tried, None if lead is None else tuple(lead))
 
     first = source("draft", leads.get(setting.draft_prompt))
     sources = [first]

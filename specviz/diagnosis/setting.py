@@ -3,7 +3,9 @@
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from specviz.decoding.sampling import SamplingConfig
+import msgspec
+
+from specviz.decoding.controls import SamplingConfig
 
 STYLES = ("plain", "chat", "own")
 TEMPERATURES = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5, 2.0)
@@ -26,6 +28,7 @@ class Setting:
         rule: "exact", or the fault of the gallery that the engine is made with.
         second: another drafter that is measured on the same texts: a kind such as "ngram" or "early-exit:20",
             or a model to load; "" for none.
+        ignore_eos: answers go on behind an EOS.
         self_checks: how many prompts are also drafted by the target itself, and have their caches audited.
     """
 
@@ -42,6 +45,7 @@ class Setting:
     rule: str = "exact"
     second: str = ""
     self_checks: int = 2
+    ignore_eos: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.k <= 16:
@@ -66,11 +70,7 @@ class Setting:
         known = {f.name: data[f.name] for f in fields(cls) if f.name in data}
         for name in ("sampling", "draft_sampling"):
             if isinstance(known.get(name), dict):
-                values = {
-                    f.name: known[name][f.name] for f in fields(SamplingConfig) if f.name in known[name]
-                }
-                values["banned"] = tuple(values.get("banned", ()))
-                known[name] = SamplingConfig(**values)
+                known[name] = msgspec.convert(known[name], SamplingConfig)
         try:
             return cls(**known)
         except TypeError as error:

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from specviz.decoding.controls import SamplingConfig, bind
 from specviz.decoding.protocols import Pair
 from specviz.decoding.run import DecodingRun
-from specviz.decoding.sampling import SamplingConfig, effective_probs
+from specviz.decoding.sampling import effective_probs
 
 BLOCKS = (1, 4, 8)
 
@@ -109,16 +110,16 @@ def _compared(
         "".join(pair.token_text(t).data.decode(errors="replace") for t in tokens[at : at + 1])
         for tokens in (theirs, ours)
     )
-    gap = _gap(pair, sampling, theirs[:at])
+    gap = _gap(pair, sampling, theirs[:at], start)
     return GreedyCheck(
         k, len(theirs) - start, at - start + 1, plain_text, found_text, gap, info.dtype, tolerance
     )
 
 
-def _gap(pair: Pair, sampling: SamplingConfig, prefix: Sequence[int]) -> float:
-    """How far the two leading logits behind `prefix` are apart, by an uncached pass."""
+def _gap(pair: Pair, sampling: SamplingConfig, prefix: Sequence[int], start: int) -> float:
+    """How far the two leading scores behind `prefix`, written from `start` on, are apart, uncached."""
     logits = pair.target.forward(list(prefix), pair.target.new_cache(), 1).logits
-    soft = replace(sampling, temperature=1.0, top_k=0, top_p=1.0, min_p=0.0)
+    soft = replace(bind(sampling, pair, start), temperature=1.0, top_k=0, top_p=1.0, min_p=0.0)
     probs = effective_probs(logits, [list(prefix)], soft, pair.target.available).probs[0]
     second, first = np.sort(probs)[-2:]
     return float(np.log(first) - np.log(second)) if second > 0.0 else float("inf")

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from specviz.decoding.controls import SamplingConfig, bind
 from specviz.decoding.protocols import Pair
-from specviz.decoding.sampling import SamplingConfig, effective_probs
+from specviz.decoding.sampling import effective_probs
 from specviz.exactness.remembered import RememberingModel, Text
 
 RECENT = 128  # distributions kept beside the logits
@@ -54,7 +55,7 @@ class JointLaw:
         self.target = target
         self.pair = pair
         self.prompt = prompt
-        self.sampling = sampling
+        self.sampling = bind(sampling, pair, len(prompt))
         self.length = length
         self._recent: OrderedDict[Text, np.ndarray] = OrderedDict()
         self._known: dict[Text, float] = {}

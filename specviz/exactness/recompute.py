@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from specviz.decoding.controls import bind
 from specviz.decoding.drafters import Proposal, make_drafter
 from specviz.decoding.faults import Spot
 from specviz.decoding.protocols import Pair
@@ -64,10 +65,14 @@ def recompute(pair: Pair, trace: Trace, number: int) -> Block:
     drafts = round.draft_tokens
     prefixes = [(*committed, *drafts[:row]) for row in range(round.k + 1)]
 
-    drafter = make_drafter(trace.drafter, pair, trace.draft_sampling)
+    begins = len(trace.prompt_ids) - trace.written
+    sampling, draft_sampling = (
+        bind(controls, pair, begins) for controls in (trace.sampling, trace.draft_sampling)
+    )
+    drafter = make_drafter(trace.drafter, pair, draft_sampling)
     fed = [*committed, *drafts]
     output = pair.target.forward(fed, pair.target.new_cache(), round.k + 1, drafter.wants_features)
-    target = effective_probs(output.logits, prefixes, trace.sampling, pair.target.available)
+    target = effective_probs(output.logits, prefixes, sampling, pair.target.available)
     if number > 1:  # as after a round: the last committed token has been fed to nothing
         known = None if output.features is None else output.features[: len(committed) - 1]
         drafter.observe(list(committed), known)
@@ -83,8 +88,8 @@ def recompute(pair: Pair, trace: Trace, number: int) -> Block:
             draft_logits=None if proposal.logits is None else proposal.logits[row],
             committed=committed,
             drafts=drafts[:row],
-            sampling=trace.sampling,
-            draft_sampling=trace.draft_sampling,
+            sampling=sampling,
+            draft_sampling=draft_sampling,
             target_available=pair.target.available,
         )
         for row in range(round.k)

@@ -159,7 +159,7 @@ class RememberingModel:
 class RememberedScore:
     """A `Scorer` that knows rows of a remembering model again, so that controls and softmax run once a block.
 
-    For runs with the same controls only. Under a repetition penalty, which looks at the text, it remembers
+    For runs with the same controls only. Under controls that look at the text it remembers
     nothing.
     """
 
@@ -181,7 +181,7 @@ class RememberedScore:
         sampling: SamplingConfig,
         available: np.ndarray | None,
     ) -> Effective:
-        if sampling.repetition_penalty != 1.0:
+        if sampling.reads_text:
             return self._score(logits, prefixes, sampling, available)
         known = self._known.get(id(logits))
         if known is None or known[0] is not logits:  # an id may be given again

@@ -10,9 +10,11 @@ The original verifies a tree of greedy drafts; this is a chain of sampled ones u
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from specviz.decoding import cache as caches
+from specviz.decoding.controls import NothingLeft
 from specviz.decoding.drafters.base import Block, DraftUnavailable, Proposal, empty_proposal
 from specviz.decoding.protocols import EagleModel, Pair
 from specviz.decoding.randomness import RoundRandomness
@@ -51,17 +53,18 @@ class EagleDrafter:
         alone = len(prefix) == 1 and self.model.no_feature is None
         if k == 0 or alone or len(self.features) != len(prefix) - 1:
             return empty_proposal(self.vocab_size)
-        block = Block(prefix, self.sampling, self.model.available, randomness, self.score)
+        block = Block(prefix, self.sampling, self.model.available, randomness, self.score, self.vocab_size)
         first = caches.length(self.cache)
         fed = list(prefix[first:])
         before = [
             self.model.no_feature if i == 0 else self.features[i - 1] for i in range(first, len(prefix))
         ]
-        for row in range(k):
-            output = self.model.forward(fed, before, self.cache)
-            if row == 0:
-                self.exact = len(prefix)
-            fed, before = [block.draw(output.logits)], [output.features]
+        with suppress(NothingLeft):
+            for row in range(k):
+                output = self.model.forward(fed, before, self.cache)
+                if row == 0:
+                    self.exact = len(prefix)
+                fed, before = [block.draw(output.logits)], [output.features]
         return block.proposal()
 
     def observe(self, committed: Sequence[int], target_features: Any) -> None:

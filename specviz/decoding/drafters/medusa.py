@@ -7,8 +7,10 @@ really drawn from, and the exact rule judges it like any other.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
+from specviz.decoding.controls import NothingLeft
 from specviz.decoding.drafters.base import Block, DraftUnavailable, Proposal, empty_proposal
 from specviz.decoding.protocols import Pair
 from specviz.decoding.randomness import RoundRandomness
@@ -41,10 +43,11 @@ class MedusaDrafter:
         k = min(k, self.heads.count)
         if k == 0 or self.feature is None:
             return empty_proposal(self.vocab_size)
-        block = Block(prefix, self.sampling, self.heads.available, randomness, self.score)
+        block = Block(prefix, self.sampling, self.heads.available, randomness, self.score, self.vocab_size)
         logits = self.heads.forward(self.feature)
-        for row in range(k):
-            block.draw(logits[row : row + 1])
+        with suppress(NothingLeft):
+            for row in range(k):
+                block.draw(logits[row : row + 1])
         return block.proposal()
 
     def observe(self, committed: Sequence[int], target_features: Any) -> None:

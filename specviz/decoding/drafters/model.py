@@ -1,9 +1,11 @@
 """A small language model as drafter: autoregressive, with a cache of its own."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from specviz.decoding import cache as caches
+from specviz.decoding.controls import NothingLeft
 from specviz.decoding.drafters.base import Block, DraftUnavailable, Proposal, empty_proposal
 from specviz.decoding.protocols import LanguageModel, Pair
 from specviz.decoding.randomness import RoundRandomness
@@ -33,11 +35,12 @@ class LanguageModelDrafter:
     def propose(self, prefix: Sequence[int], k: int, randomness: RoundRandomness) -> Proposal:
         if k == 0:
             return empty_proposal(self.vocab_size)
-        block = Block(prefix, self.sampling, self.model.available, randomness, self.score)
+        block = Block(prefix, self.sampling, self.model.available, randomness, self.score, self.vocab_size)
         # After a full acceptance the last draft token was never fed, so two tokens are fed here; else one.
         fed = list(prefix[caches.length(self.cache) :])
-        for _ in range(k):
-            fed = [block.draw(self.model.forward(fed, self.cache, rows=1).logits)]
+        with suppress(NothingLeft):
+            for _ in range(k):
+                fed = [block.draw(self.model.forward(fed, self.cache, rows=1).logits)]
         return block.proposal()
 
     def observe(self, committed: Sequence[int], target_features: Any) -> None:

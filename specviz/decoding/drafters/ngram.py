@@ -8,6 +8,7 @@ and vLLM's n-gram drafter, no model is involved.
 from collections.abc import Sequence
 from typing import Any
 
+from specviz.decoding.controls import permits
 from specviz.decoding.drafters.base import Proposal, empty_proposal, one_hot
 from specviz.decoding.protocols import Pair
 from specviz.decoding.randomness import RoundRandomness
@@ -41,7 +42,8 @@ class NgramDrafter:
             self.kind = f"{self.kind}:{smallest}-{largest}"
         self.vocab_size = pair.vocab_size
         # Copying an end-of-text or a chat marker out of the prompt would end or derail the text.
-        self.never = pair.special_ids | pair.eos_ids | frozenset(sampling.banned)
+        self.never = pair.special_ids | pair.eos_ids
+        self.sampling = sampling
         self.smallest = smallest
         self.largest = largest
 
@@ -66,14 +68,14 @@ class NgramDrafter:
             suffix = text[-size:]
             for start in range(len(text) - size - 1, -1, -1):
                 if text[start : start + size] == suffix:
-                    found = self._usable(text[start + size : start + size + k])
+                    found = self._usable(text, text[start + size : start + size + k])
                     if found:
                         return found
         return []
 
-    def _usable(self, tokens: list[int]) -> list[int]:
-        """The tokens before the first that must not be copied."""
+    def _usable(self, text: list[int], tokens: list[int]) -> list[int]:
+        """The tokens before the first that must not be copied, or that the draft's controls remove."""
         for i, token in enumerate(tokens):
-            if token in self.never:
+            if token in self.never or not permits(self.sampling, [*text, *tokens[:i]], token):
                 return tokens[:i]
         return tokens

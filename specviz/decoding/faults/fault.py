@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from specviz.decoding.drafters import Drafter, make_drafter
+from specviz.decoding.drafters import Drafter
 from specviz.decoding.ending import Cutter, cut
 from specviz.decoding.faults.rules import EXACT, Hand, Output, Rule, make_verifier, output
 from specviz.decoding.faults.spot import Spot
@@ -93,14 +93,15 @@ class Fault:
         A `score` that is given takes the place of the fault's.
         """
         pair = self.change_pair(pair)
-        if self.change_drafter is not None:
-            sampling = settings.get("draft_sampling") or settings.get("sampling") or SamplingConfig()
-            drafter = settings.get("drafter", "model")
-            if isinstance(drafter, str):
-                drafter = make_drafter(drafter, pair, sampling, settings.pop("draft_score", None))
-            settings["drafter"] = self.change_drafter(drafter, sampling)
         settings.setdefault("score", self.score)
-        return DecodingRun(pair, prompt, verifier=self.verifier, cut=self.cut, **settings)
+        return DecodingRun(
+            pair,
+            prompt,
+            verifier=self.verifier,
+            cut=self.cut,
+            change_drafter=self.change_drafter,
+            **settings,
+        )
 
 
 def _link(reference: str) -> str:
