@@ -88,7 +88,6 @@ class Block:
         available: ids that the draft can propose, None for all.
         randomness: of this round.
         score: from logits to q.
-        vocab_size: V.
     """
 
     def __init__(
@@ -98,14 +97,12 @@ class Block:
         available: np.ndarray | None,
         randomness: RoundRandomness,
         score: Scorer,
-        vocab_size: int,
     ) -> None:
         self.prefix = prefix
         self.sampling = sampling
         self.available = available
         self.randomness = randomness
         self.score = score
-        self.vocab_size = vocab_size
         self.tokens: list[int] = []
         self.logits: list[np.ndarray] = []
         self.rows: list[Effective] = []
@@ -131,9 +128,7 @@ class Block:
         return token
 
     def proposal(self) -> Proposal:
-        """The block so far."""
-        if not self.tokens:
-            return empty_proposal(self.vocab_size)
+        """The block of at least one token."""
         removed = [row.removed for row in self.rows if row.removed is not None]
         log_probs = [row.log_probs[0] for row in self.rows if row.log_probs is not None]
         return Proposal(

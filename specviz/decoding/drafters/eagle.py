@@ -53,7 +53,7 @@ class EagleDrafter:
         alone = len(prefix) == 1 and self.model.no_feature is None
         if k == 0 or alone or len(self.features) != len(prefix) - 1:
             return empty_proposal(self.vocab_size)
-        block = Block(prefix, self.sampling, self.model.available, randomness, self.score, self.vocab_size)
+        block = Block(prefix, self.sampling, self.model.available, randomness, self.score)
         first = caches.length(self.cache)
         fed = list(prefix[first:])
         before = [
@@ -65,7 +65,7 @@ class EagleDrafter:
                 if row == 0:
                     self.exact = len(prefix)
                 fed, before = [block.draw(output.logits)], [output.features]
-        return block.proposal()
+        return block.proposal() if block.tokens else empty_proposal(self.vocab_size)
 
     def observe(self, committed: Sequence[int], target_features: Any) -> None:
         # One position is always left to feed: a block starts with the prediction after the last token.

@@ -43,12 +43,12 @@ class MedusaDrafter:
         k = min(k, self.heads.count)
         if k == 0 or self.feature is None:
             return empty_proposal(self.vocab_size)
-        block = Block(prefix, self.sampling, self.heads.available, randomness, self.score, self.vocab_size)
+        block = Block(prefix, self.sampling, self.heads.available, randomness, self.score)
         logits = self.heads.forward(self.feature)
         with suppress(NothingLeft):
             for row in range(k):
                 block.draw(logits[row : row + 1])
-        return block.proposal()
+        return block.proposal() if block.tokens else empty_proposal(self.vocab_size)
 
     def observe(self, committed: Sequence[int], target_features: Any) -> None:
         # A failed round commits nothing: the feature is still that of the last token but one.

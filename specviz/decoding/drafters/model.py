@@ -35,13 +35,13 @@ class LanguageModelDrafter:
     def propose(self, prefix: Sequence[int], k: int, randomness: RoundRandomness) -> Proposal:
         if k == 0:
             return empty_proposal(self.vocab_size)
-        block = Block(prefix, self.sampling, self.model.available, randomness, self.score, self.vocab_size)
+        block = Block(prefix, self.sampling, self.model.available, randomness, self.score)
         # After a full acceptance the last draft token was never fed, so two tokens are fed here; else one.
         fed = list(prefix[caches.length(self.cache) :])
         with suppress(NothingLeft):
             for _ in range(k):
                 fed = [block.draw(self.model.forward(fed, self.cache, rows=1).logits)]
-        return block.proposal()
+        return block.proposal() if block.tokens else empty_proposal(self.vocab_size)
 
     def observe(self, committed: Sequence[int], target_features: Any) -> None:
         # The last committed token is new to the draft: it is fed when the next block begins.
