@@ -103,7 +103,7 @@ def distance(sampling, draft_sampling, seed=3, **settings):
 
 
 @pytest.mark.parametrize("where", ["target", "draft", "both"])
-@pytest.mark.parametrize("drafter", ["model", "ngram:1-2"])
+@pytest.mark.parametrize("drafter", ["model", "ngram:1-2", "suffix"])
 @pytest.mark.parametrize("name", CONTROLS)
 def test_the_law_of_texts_is_the_targets(name, drafter, where):
     target = NONE if where == "draft" else CONTROLS[name]

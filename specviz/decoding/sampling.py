@@ -13,7 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from specviz.decoding.controls import COLDEST as COLDEST
-from specviz.decoding.controls import REMOVED, NothingLeft, SamplingConfig, constrain
+from specviz.decoding.controls import REMOVED as REMOVED
+from specviz.decoding.controls import NothingLeft, constrain
+from specviz.decoding.controls import SamplingConfig as SamplingConfig
 
 # Less than any score that matters, in place of -inf: its exponential is 0, and so is their product.
 NOTHING = -1e4

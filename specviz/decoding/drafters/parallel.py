@@ -8,9 +8,11 @@ from q_i, and the rule judges it like any other. (A penalty on repetition does l
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from specviz.decoding import cache as caches
+from specviz.decoding.controls import NothingLeft
 from specviz.decoding.drafters.base import Block, DraftUnavailable, Proposal, empty_proposal
 from specviz.decoding.protocols import Pair
 from specviz.decoding.randomness import RoundRandomness
@@ -54,9 +56,10 @@ class ParallelDrafter:
         fed = [*prefix[caches.length(self.cache) :], *[self.gap] * (k - 1)]
         logits = self.model.forward(fed, self.cache, rows=k).logits
         self.known = len(prefix)
-        for row in range(k):
-            block.draw(logits[row : row + 1])
-        return block.proposal()
+        with suppress(NothingLeft):
+            for row in range(k):
+                block.draw(logits[row : row + 1])
+        return block.proposal() if block.tokens else empty_proposal(self.vocab_size)
 
     def observe(self, committed: Sequence[int], target_features: Any) -> None:
         # Gaps are no text, and one token is always left to feed: a block starts behind the last one.

@@ -8,10 +8,12 @@ places are kept in a suffix tree, which makes the look-up fast; here the text is
 """
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
 
+from specviz.decoding.controls import permits
 from specviz.decoding.drafters.base import Proposal, empty_proposal, one_hot
 from specviz.decoding.protocols import Pair
 from specviz.decoding.randomness import RoundRandomness
@@ -53,7 +55,8 @@ class SuffixDrafter:
             self.kind = f"{self.kind}:{longest}"
         self.vocab_size = pair.vocab_size
         # As in prompt lookup: a copied end-of-text or chat marker would end or derail the text.
-        self.never = pair.special_ids | pair.eos_ids | frozenset(sampling.banned)
+        self.never = pair.special_ids | pair.eos_ids
+        self.sampling = sampling
         self.longest = longest
         self.earlier = [token for text in earlier for token in (*text, NOTHING)]
 
@@ -63,6 +66,9 @@ class SuffixDrafter:
         known = np.array([*self.earlier, *prefix])
         matched, places = self._match(known, min(self.longest, len(prefix)))
         tokens = self._continuation(known, places, min(k, matched))
+        # What the draft's controls remove is where the block ends.
+        fine = (permits(self.sampling, [*prefix, *tokens[:i]], token) for i, token in enumerate(tokens))
+        tokens = tokens[: sum(takewhile(bool, fine))]
         return Proposal(tokens, one_hot(tokens, self.vocab_size), drawn=False)
 
     def observe(self, committed: Sequence[int], target_features: Any) -> None:
