@@ -122,7 +122,7 @@ class Rows:
         self.vocab_size = vocab_size
         self.info = PairInfo("rows", self.target.info(), self.draft.info(), vocab_size, vocab_size)
 
-    def encode(self, prompt: str, chat: bool) -> list[int]:
+    def encode(self, prompt: str, chat: bool, **conversation: Any) -> list[int]:
         raise NotImplementedError
 
     def early_exit(self, layers: int | None) -> Any:

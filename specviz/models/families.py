@@ -245,7 +245,7 @@ class _Pair:
         self.vocab_size = target.vocab_size
         self.info = PairInfo("trial", target.info(), draft.info(), self.vocab_size, self.vocab_size)
 
-    def encode(self, prompt: str, chat: bool) -> list[int]:
+    def encode(self, prompt: str, chat: bool, **conversation: Any) -> list[int]:
         raise NotImplementedError
 
     def early_exit(self, layers: int | None) -> EarlyExit:

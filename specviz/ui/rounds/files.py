@@ -1,16 +1,17 @@
 """Opening and saving: traces, tables, pages."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import streamlit as st
 
 from specviz.decoding import codec
 from specviz.decoding.block import EXACT_RULES
+from specviz.decoding.controls import SamplingConfig
 from specviz.decoding.drafters import DRAFTERS
 from specviz.decoding.faults import FAULTS
-from specviz.decoding.sampling import SamplingConfig
 from specviz.decoding.trace import Trace
+from specviz.models.asked import turns_text, why_not
 from specviz.reading import export
 from specviz.reading.html_export import round_html, run_html
 from specviz.recipe import BUILT_IN, CONTROLS, EXACT, Recipe, clamp
@@ -18,6 +19,7 @@ from specviz.tokens import visible
 from specviz.ui.state import address, keys, runs
 from specviz.ui.state.runs import Entry
 
+CONSTRAINTS = ("banned", "bias", "forced", "min_new_tokens", "grammar")
 # Names of pairs in traces, and the draft that makes them.
 PAIRS = {BUILT_IN: "", f"{BUILT_IN} + {BUILT_IN}": BUILT_IN}
 
@@ -95,23 +97,58 @@ def recipe_of(trace: Trace) -> Recipe | None:
     if trace.pair.name not in PAIRS or trace.drafter not in DRAFTERS or rule not in (*EXACT_RULES, *FAULTS):
         return None
     target, draft = trace.sampling, trace.draft_sampling
+    constraints = _constraints(target, draft)
+    if constraints is None or trace.written:
+        return None
     recipe = Recipe(
         prompt=trace.prompt,
+        system=trace.conversation.system,
+        turns=turns_text(trace.conversation.earlier),
+        template=trace.conversation.settings,
+        ids="" if trace.prompt else ", ".join(map(str, trace.prompt_ids)),
+        ignore_eos=trace.ignore_eos,
         chat=trace.chat,
         drafter=trace.drafter,
         k=trace.k,
         **_controls(target, ""),
-        own=target != draft,
+        own=_plain(target) != _plain(draft),
         **_controls(draft, "draft_"),
         seed=trace.seed,
         max_tokens=trace.max_new_tokens,
         stop=trace.stop[0] if trace.stop else "",
         draft=PAIRS[trace.pair.name],
         rule=rule,
+        **constraints,
     )
-    sayable = bool(trace.prompt) and len(trace.stop) < 2 and not target.banned and not draft.banned
+    sayable = len(trace.stop) < 2 and not why_not(recipe)
     values = {f.name: getattr(recipe, f.name) for f in fields(Recipe)}
     return recipe if sayable and all(clamp(*item) == item[1] for item in values.items()) else None
+
+
+def _plain(sampling: SamplingConfig) -> SamplingConfig:
+    """The controls without those of single tokens and of the text."""
+    untouched = {f.name: f.default for f in fields(SamplingConfig) if f.name in CONSTRAINTS}
+    return replace(sampling, **untouched)
+
+
+def _constraints(target: SamplingConfig, draft: SamplingConfig) -> dict[str, Any] | None:
+    """The fields of a recipe for them; None where target and draft have different ones, which none can say."""
+    free = SamplingConfig()
+    mine, its = ([getattr(c, name) for name in CONSTRAINTS] for c in (target, draft))
+    none = [getattr(free, name) for name in CONSTRAINTS]
+    if mine != its and none not in (mine, its):
+        return None
+    said = draft if mine == none else target
+    found: dict[str, Any] = {
+        "constrain": "both" if mine == its else "target" if its == none else "draft",
+        "ban": ", ".join(map(str, said.banned)),
+        "bias": ", ".join(f"{id}:{bias:g}" for id, bias in said.bias),
+        "force": ", ".join(map(str, said.forced)),
+        "min_tokens": said.min_new_tokens,
+    }
+    if said.grammar is not None:
+        found |= {"grammar": said.grammar.text, "grammar_kind": said.grammar.kind}
+    return found
 
 
 def _controls(sampling: SamplingConfig, prefix: str) -> dict[str, Any]:
