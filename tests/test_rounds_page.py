@@ -311,6 +311,7 @@ def test_a_file_that_is_no_trace_is_refused_with_the_reason():
 def test_the_settings_of_a_trace_are_found_again_unless_the_controls_cannot_say_them():
     from dataclasses import replace
 
+    from specviz.decoding.controls import SamplingConfig
     from specviz.ui.rounds.files import recipe_of
 
     for entry in traces.RECORDINGS:
@@ -323,9 +324,17 @@ def test_the_settings_of_a_trace_are_found_again_unless_the_controls_cannot_say_
         {"drafter": "<b>"},
         {"max_new_tokens": 10**6},
         {"stop": ("a", "b")},
-        {"prompt": ""},
+        {"written": 2},  # a branch
+        {"sampling": replace(trace.sampling, banned=(1,)), "draft_sampling": SamplingConfig(banned=(2,))},
     ):
         assert recipe_of(replace(trace, **change)) is None
+    assert recipe_of(replace(trace, prompt="")).ids == ", ".join(map(str, trace.prompt_ids))
+    free = SamplingConfig(0.7)
+    bound = SamplingConfig(0.7, banned=(3, 4), bias=((5, -1.5),), forced=(6,), min_new_tokens=2)
+    for target, draft, whose in ((bound, bound, "both"), (bound, free, "target"), (free, bound, "draft")):
+        found = recipe_of(replace(trace, sampling=target, draft_sampling=draft, ignore_eos=True))
+        assert (found.constrain, found.own, found.ignore_eos) == (whose, False, True)
+        assert found.samplings(None) == (target, draft)
 
 
 def test_recipes_survive_a_link():

@@ -127,7 +127,7 @@ def recipe_of(trace: Trace) -> Recipe | None:
 
 def _plain(sampling: SamplingConfig) -> SamplingConfig:
     """The controls without those of single tokens and of the text."""
-    untouched = {f.name: f.default for f in fields(SamplingConfig) if f.name in CONSTRAINTS}
+    untouched: dict[str, Any] = {f.name: f.default for f in fields(SamplingConfig) if f.name in CONSTRAINTS}
     return replace(sampling, **untouched)
 
 
