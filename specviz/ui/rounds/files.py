@@ -132,7 +132,7 @@ def _plain(sampling: SamplingConfig) -> SamplingConfig:
 
 
 def _constraints(target: SamplingConfig, draft: SamplingConfig) -> dict[str, Any] | None:
-    """The fields of a recipe for them; None where target and draft have different ones, which none can say."""
+    """The fields of a recipe for them; None where target and draft have different ones."""
     free = SamplingConfig()
     mine, its = ([getattr(c, name) for name in CONSTRAINTS] for c in (target, draft))
     none = [getattr(free, name) for name in CONSTRAINTS]
