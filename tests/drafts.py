@@ -11,7 +11,7 @@ from specviz.models import parts
 from specviz.models.language_model import TransformersModel, TrimmedHead
 from specviz.models.target_drafts import EagleDraft, EarlyExit, MedusaDraft
 
-KINDS = ("model", "ngram", "suffix", "early-exit", "parallel", "medusa", "eagle", "mtp")
+KINDS = ("model", "ngram", "suffix", "early-exit", "parallel", "medusa", "eagle", "mtp", "combined")
 WIDTH = 4
 
 

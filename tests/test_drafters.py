@@ -142,7 +142,11 @@ def test_eos_a_stop_string_and_the_context_end_the_text(kind):
     list(run)
     emitted = run.tokens[len(PROMPT) :]
     assert run.finish == "eos" and emitted.index(out[9]) == len(emitted) - 1
-    if kind not in (*COPYING, "parallel"):  # what may be copied, and what stands for a gap, have changed
+    if kind not in (
+        *COPYING,
+        "parallel",
+        "combined",
+    ):  # what may be copied, and what stands for a gap, have changed
         assert emitted == out[: out.index(out[9]) + 1]
 
     run = make_run(table_drafts(4), kind, max_new_tokens=30, stop=[text[7:10]])
@@ -246,7 +250,7 @@ def test_a_drawn_token_is_the_one_its_uniform_selects_from_the_reported_q(kind, 
             q = run.recent.draft_probs[i]
             assert q.sum() == pytest.approx(1.0, abs=1e-9)
             u = SeededRandomness(run.seed).round(round.number).draft_u(i)
-            assert position.token == (int(q.argmax()) if kind in COPYING else inverse_cdf(q, u))
+            assert position.token == (int(q.argmax()) if q.max() == 1.0 else inverse_cdf(q, u))
             seen += 1
     assert seen
 
@@ -254,6 +258,7 @@ def test_a_drawn_token_is_the_one_its_uniform_selects_from_the_reported_q(kind, 
 PARTS = {
     "model": "draft",
     "parallel": "draft",
+    "combined": "draft",
     "early-exit": "early exit",
     "medusa": "medusa",
     "eagle": "eagle",
@@ -324,7 +329,7 @@ def test_a_broken_draft_stops_the_run_with_its_name(kind):
         list(make_run(pair, kind))
 
 
-@pytest.mark.parametrize("kind", ["model", "parallel", "medusa", "eagle", "mtp"])
+@pytest.mark.parametrize("kind", ["model", "parallel", "medusa", "eagle", "mtp", "combined"])
 def test_a_kind_that_the_pair_lacks_is_refused_with_a_way_out(kind):
     pair = table_drafts(4)
     setattr(pair, PARTS[kind], None)
@@ -340,6 +345,7 @@ def test_the_trace_names_the_model_that_drafted():
         ("medusa", "heads"),
         ("eagle", "eagle"),
         ("parallel", "draft"),
+        ("combined", "draft"),
         ("mtp", "eagle"),
     ):
         assert make_run(pair, kind).trace().pair.draft.name == name
@@ -357,7 +363,18 @@ class TestSettings:
         assert early.kind == "early-exit:1" and early.info.layers == 1
 
     @pytest.mark.parametrize(
-        "kind", ["ngram:2", "ngram:x-y", "suffix:x", "early-exit:all", "model:3", "eagle:", "oracle"]
+        "kind",
+        [
+            "ngram:2",
+            "ngram:x-y",
+            "suffix:x",
+            "combined:x",
+            "combined:combined",
+            "early-exit:all",
+            "model:3",
+            "eagle:",
+            "oracle",
+        ],
     )
     def test_others_are_refused(self, kind):
         with pytest.raises(ValueError, match=r"not understood|unknown drafter"):

@@ -158,7 +158,7 @@ def test_a_pair_without_every_draft_says_which_are_missing(monkeypatch):
     said = texts(app)
     assert "a table has no layers" in said
     assert "Not to be had with this target: Medusa heads" in said and "Did not run: EAGLE" in said
-    had = ["Small model", "Prompt lookup", "Suffix decoding", "Parallel draft"]
+    had = ["Small model", "Prompt lookup", "Suffix decoding", "Parallel draft", "Suffix, else the draft"]
     assert list(column(app, 0, "Drafter")) == had
     assert list(column(app, 1, "Drafter")) == ["No drafter", *had]
 

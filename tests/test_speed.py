@@ -174,7 +174,7 @@ def swept():
 def test_a_sweep_measures_every_part(swept):
     found = swept.report
     assert {p.rows for p in found.passes} >= {1, 2, 3, 5, 9, 17}
-    assert set(found.drafters) == {"model", "ngram", "suffix", "early-exit", "parallel"}
+    assert set(found.drafters) == {"model", "ngram", "suffix", "early-exit", "parallel", "combined"}
     assert [r.k for r in found.fixed("model")] == [1, 2, 3, 4, 6, 8, 12]
     assert [r.k for r in found.fixed("ngram")] == [1, 2, 4, 8]
     for r in found.runs:

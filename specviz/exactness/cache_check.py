@@ -117,7 +117,8 @@ def expected_draft_length(rounds: Sequence[Round], keeps_drafts: bool) -> int:
     """
     length = 0
     for round in rounds:
-        if round.k:
+        copied = round.draft_cache is not None and not round.draft_cache.fed  # by a drafter in front
+        if round.k and not copied:
             length = round.start + round.k - 1 if keeps_drafts else round.start
         length = min(length, round.start + len(round.committed) - 1)
     return length

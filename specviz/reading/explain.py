@@ -186,7 +186,8 @@ def _proposal(inspection: Inspection, notation: Notation) -> Sentence:
     row = inspection.row
     assert row.token is not None and row.q is not None
     drafted, wanted = token(row.token), _target(row.p, notation)
-    if inspection.chosen and inspection.drafter.partition(":")[0] in COPYING:
+    copies = inspection.drafter.partition(":")[0]
+    if inspection.chosen and (copies in COPYING or (copies == "combined" and not inspection.draft_greedy)):
         how = sentence("The drafter copied ", drafted, " from the text, so ", _draft(1.0, notation))
     elif inspection.chosen:
         how = sentence(

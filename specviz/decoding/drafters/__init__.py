@@ -3,6 +3,7 @@
 from typing import Any
 
 from specviz.decoding.drafters.base import Drafter, DraftUnavailable, Proposal
+from specviz.decoding.drafters.combined import CombinedDrafter
 from specviz.decoding.drafters.eagle import EagleDrafter, MtpDrafter
 from specviz.decoding.drafters.early_exit import EarlyExitDrafter
 from specviz.decoding.drafters.medusa import MedusaDrafter
@@ -24,6 +25,7 @@ DRAFTERS: dict[str, Any] = {
         MedusaDrafter,
         EagleDrafter,
         MtpDrafter,
+        CombinedDrafter,
     )
 }
 # Drafters without a model: they copy.
@@ -36,9 +38,10 @@ def make_drafter(kind: str, pair: Pair, sampling: SamplingConfig, score: Scorer 
     """A fresh drafter for one run.
 
     Args:
-        kind: one of `DRAFTERS`. Three take a setting behind a colon: "early-exit:20" (layers), "suffix:8"
-            (tokens of the longest match) and "ngram:2-5" (smallest and largest size of the suffix that is
-            looked up). "model" is the pair's own draft: of another kind where that is no language model.
+        kind: one of `DRAFTERS`. Four take a setting behind a colon: "early-exit:20" (layers), "suffix:8"
+            (tokens of the longest match), "ngram:2-5" (smallest and largest size of the suffix that is looked
+            up) and "combined:eagle" (the kind that drafts where nothing is copied). "model" is the pair's own
+            draft: of another kind where that is no language model.
         pair: what it drafts for.
         sampling: the draft's controls.
         score: from logits to q; `effective_probs` if None.
@@ -50,10 +53,11 @@ def make_drafter(kind: str, pair: Pair, sampling: SamplingConfig, score: Scorer 
     name, settings = settings_of(kind)
     if name == "model" and pair.draft is None:
         name = next(iter(getattr(pair, "published", ())), name)
-    return DRAFTERS[name](pair, sampling, score or effective_probs, **settings)
+    more = {"make": make_drafter} if name == CombinedDrafter.kind else {}
+    return DRAFTERS[name](pair, sampling, score or effective_probs, **settings, **more)
 
 
-def settings_of(kind: str) -> tuple[str, dict[str, int]]:
+def settings_of(kind: str) -> tuple[str, dict[str, Any]]:
     """The name in `DRAFTERS`, and the settings behind the colon.
 
     Raises:
@@ -65,8 +69,12 @@ def settings_of(kind: str) -> tuple[str, dict[str, int]]:
     if not colon:
         return name, {}
     try:
-        return name, DRAFTERS[name].settings(text)
+        settings = DRAFTERS[name].settings(text)
+        if "second" in settings:
+            settings_of(settings["second"])
+        return name, settings
     except (AttributeError, ValueError):
         raise ValueError(
-            f"the drafter {kind!r} is not understood: settings look like early-exit:20, suffix:8 or ngram:2-5"
+            f"the drafter {kind!r} is not understood: settings look like early-exit:20, suffix:8, "
+            "combined:eagle or ngram:2-5"
         ) from None

@@ -118,6 +118,15 @@ KINDS = (
         "target has none.",
         (STORY, CODE),
     ),
+    Kind(
+        "combined",
+        "Suffix decoding first; where it finds fewer than two tokens to copy, the small model (or whatever "
+        "the pair's draft is) writes the block.",
+        "Each round's q is that of the drafter that proposed: one-hot, or the draft's softmax.",
+        "Text that repeats itself here and there: copies are free, and the draft fills the gaps.",
+        "A match that misleads costs a round in which the draft would have done better.",
+        (COPY, STORY),
+    ),
 )
 
 
@@ -134,6 +143,8 @@ def cards() -> None:
         for column, kind in zip(columns, row, strict=False):
             with column.container(border=True, height="stretch"):
                 _card(kind)
+    if len(KINDS) % 3 == 0:
+        columns = st.columns(3)
     with columns[len(KINDS) % 3].container(border=True, height="stretch"):
         st.markdown("##### Which one?")
         st.write(

@@ -24,6 +24,7 @@ DRAFTERS = {
     "medusa": "Medusa heads",
     "eagle": "EAGLE",
     "mtp": "MTP module",
+    "combined": "suffix, else the draft",
 }
 GREEDY: dict[str, Any] = {"own": True, "draft_temperature": 0.0}  # q of the favourite token is 1
 NAMES = {
