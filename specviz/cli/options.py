@@ -52,8 +52,8 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         "--drafter",
         default="model",
         metavar="KIND",
-        help="model, ngram, suffix, early-exit, parallel, medusa, eagle, mtp or combined (default: model, the "
-        "pair's own draft); ngram:2-5 sets the smallest and largest suffix, suffix:8 the longest match, "
+        help="model, ngram, suffix, early-exit, parallel, medusa, eagle, mtp or combined (default: model, "
+        "the pair's own draft); ngram:2-5 sets the smallest and largest suffix, suffix:8 the longest match, "
         "early-exit:20 the layers, combined:eagle what drafts where nothing is copied",
     )
     parser.add_argument("-k", type=int, default=4, help="draft tokens a round (default: 4)")
