@@ -31,7 +31,7 @@ MORE = (
     "mpt", "gpt_neo", "gpt_neox", "gpt_bigcode", "codegen", "olmo", "olmo2", "olmo3", "olmoe", "starcoder2",
     "granitemoe", "glm", "glm4", "exaone4", "smollm3", "seed_oss", "ernie4_5", "hunyuan_v1_dense", "helium",
     "persimmon", "nemotron", "gpt_oss", "biogpt", "xglm", "minicpm3", "arcee", "apertus", "vaultgemma",
-    "nanochat", "ministral", "jais2",
+    "nanochat", "ministral", "jais2", "dbrx", "cohere_compass_text",
 )  # fmt: skip
 # What each lacks, in a word of the sentence that refuses it.
 REFUSED = {
@@ -39,7 +39,9 @@ REFUSED = {
     "mamba": "running state", "rwkv": "key-value cache", "jamba": "running state", "lfm2": "running state",
     "qwen3_next": "running state", "recurrent_gemma": "running state", "zamba2": "running state",
     "deepseek_v4": "cache of a kind of its own", "minimax": "running state", "openai-gpt": "key-value cache",
-    "xmod": "cannot be decoded speculatively",
+    "xmod": "cannot be decoded speculatively", "gemma4_assistant": "shared_kv_states",
+    "dots3_note_text": "cache of a kind of its own", "qwen4_exp_text": "running state",
+    "reformer": "key-value cache", "blt": "cannot be decoded speculatively",
 }  # fmt: skip
 
 

@@ -246,6 +246,24 @@ def test_a_round_comes_to_the_host_in_one_copy_and_waits_for_nothing_else(kind, 
     assert len(run.rounds) > 2 and run.finish == host.finish and run.tokens == host.tokens
 
 
+@pytest.mark.parametrize(
+    ("target", "draft", "state", "said"),
+    [
+        ("cpu", "cpu", "fine", "on the CPU"),
+        ("cuda", "cuda:0", "fine", "one copy a round"),
+        ("cuda:1", "cuda:1", "fine", "one copy a round"),
+        ("cuda", "cpu", "handled", "two devices"),
+        ("mps", "mps", "handled", "no float64"),
+    ],
+)
+def test_the_report_on_a_pair_says_where_rows_are_judged(target, draft, state, said):
+    from specviz.models.report import _rows
+    from specviz.models.sources import Place
+
+    line = _rows(*(Place(device, "float32", "") for device in (target, draft)))
+    assert line.state == state and said in line.text
+
+
 def test_the_counting_device_counts():
     with Elsewhere() as device:
         values = torch.arange(4.0).to(device.device)

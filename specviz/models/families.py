@@ -48,11 +48,35 @@ NAMES: dict[int, str] = {
     "original_max_position_embeddings max_target_positions model_max_length",
 }
 SIZES = {name: size for size, names in NAMES.items() for name in names.split()}
+ROPE = {"rope_type": "default", "rope_theta": 1e4}
+NO_LAYER_INPUT = {"hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0}
+QWEN4 = {
+    "indexer_n_heads": 2,
+    "indexer_kv_heads": 2,
+    "indexer_head_dim": 16,
+    "indexer_budget": 64,
+    "indexer_compress_ratio": 4,
+    "ngram_vocab_size_base": 64,
+    "split_ngram_parts": 1,
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "hc_lowrank": 8,
+    "ple_embed_dim": 32,
+    "make_ngram_vocab_size_divisible_by": 8,
+}
 # What a family needs beside a smaller size for each number.
 SPECIAL: dict[str, dict[str, Any]] = {
     "deepseek_v2": {"num_experts_per_tok": 2},
     "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
-    "reformer": {"is_decoder": True},
+    "reformer": {
+        "is_decoder": True,
+        "axial_pos_embds": False,
+        "attention_head_size": 8,
+        "num_buckets": 4,
+        "attn_layers": ["local", "lsh"],
+    },
     "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2},
     "lfm2": {"layer_types": ["conv", "full_attention"]},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
@@ -60,6 +84,25 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "nemotron": {"num_key_value_heads": 2},
     "gemma3n_text": {"num_kv_shared_layers": 0},
     "roc_bert": {"shape_vocab_size": 64, "pronunciation_vocab_size": 64},
+    "dbrx": {
+        "attn_config": {"kv_n_heads": 2, "clip_qkv": 8.0, "rope_theta": 1e4},
+        "ffn_config": {"hidden_size": 32, "ffn_hidden_size": 48, "moe_num_experts": 4, "moe_top_k": 2},
+    },
+    "longcat_flash": {"expert_ffn_hidden_size": 48, "zero_expert_num": 2},
+    "cohere_compass_text": {"rope_parameters": dict.fromkeys(("full_attention", "sliding_attention"), ROPE)},
+    "blt": {"encoder_hash_byte_group_vocab": 64, "hidden_size_global": 32},
+    "gemma4_assistant": {**NO_LAYER_INPUT, "num_kv_shared_layers": 2},
+    **{
+        family: {"per_layer_config": {}, "index_head_dim": 16, "index_n_heads": 2, "index_topk": 64}
+        for family in ("dots3_note", "dots3_note_text")
+    },
+    **dict.fromkeys(("qwen4_exp", "qwen4_exp_text"), QWEN4),
+}
+# Families whose default config is none that they accept: what makes it one.
+ACCEPTED: dict[str, dict[str, Any]] = {
+    "gemma4_assistant": {
+        "text_config": {"model_type": "gemma4_text", "use_double_wide_mlp": False, **NO_LAYER_INPUT}
+    }
 }
 
 
@@ -84,7 +127,8 @@ def tiny_config(family: str, **more: Any) -> Any:
     """The family's default config with tiny sizes."""
     from transformers import AutoConfig
 
-    return _shrunk(AutoConfig.for_model(family), {**SPECIAL.get(family, {}), **more})
+    config = AutoConfig.for_model(family, **ACCEPTED.get(family, {}))
+    return _shrunk(config, {**SPECIAL.get(family, {}), **more})
 
 
 def _shrunk(config: Any, special: dict[str, Any]) -> Any:
@@ -103,15 +147,14 @@ def _shrunk(config: Any, special: dict[str, Any]) -> Any:
     small |= {
         name: id for id, name in enumerate(("pad_token_id", "bos_token_id", "eos_token_id")) if name in given
     }
-    for name in config.sub_configs or {}:
-        part = getattr(config, name, None)
-        if part is not None:
-            small[name] = _shrunk(part, special).to_dict()
+    parts = {name: getattr(config, name, None) for name in config.sub_configs or {}}
+    parts = {name: _shrunk(part, special) for name, part in parts.items() if part is not None}
+    small |= {name: part.to_dict() for name, part in parts.items()}
     small |= {name: value for name, value in special.items() if name in given}
     try:
         return type(config)(**small)
     except Exception:  # sizes that depend on each other: those that can be set one by one
-        for name, value in small.items():
+        for name, value in (small | parts).items():
             with suppress(Exception):
                 setattr(config, name, value)
         return config
@@ -153,6 +196,10 @@ def check(family: str) -> Finding:
             wrong = next(problems(target, draft), "")
     except LoadError as error:
         return Finding(family, "refused", str(error))
+    except ImportError as error:  # as when such a model is loaded
+        return Finding(
+            family, "refused", f"{family} needs a library that is not installed: {first_line(error)}"
+        )
     except Exception as error:  # a family whose tiny model cannot even be built here
         return Finding(family, "not tried", f"{type(error).__name__}: {first_line(error)}")
     return Finding(family, "wrong" if wrong else "equal", wrong)
@@ -173,7 +220,8 @@ SHORT = {
     "not causal": "refused: not causal",
     "encoder–decoder": "refused: encoder–decoder",
     "after its cache was cut": "refused: wrong after its cache was cut",
-    "feeding it a few tokens fails": "refused: cannot be fed token ids alone",
+    "library that is not installed": "refused: needs a library that is not installed here",
+    "feeding it a few tokens fails": "refused: feeding it token ids alone fails",
 }
 
 

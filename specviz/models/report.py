@@ -44,9 +44,11 @@ def before_loading(
     lines.append(_place("target", place))
     if draft is not None:
         lines.append(_place("draft", draft_place))
+        lines.append(_rows(place, draft_place))
         lines.append(_memory([(target, place), (draft, draft_place)]))
         lines.append(_sizes(target, draft, place, draft_place))
     else:
+        lines.append(_rows(place, place))
         lines.append(_memory([(target, place)]))
     return lines
 
@@ -209,6 +211,26 @@ def _tokens(most: int) -> str:
 
 def _place(who: str, place: Place) -> Line:
     return Line(f"{who} runs", "fine", f"on {place.device} in {place.dtype} ({place.reason})")
+
+
+def _rows(target: Place, draft: Place) -> Line:
+    """Where distributions are computed and judged; see `specviz.decoding.device`."""
+    kind = target.device.partition(":")[0]
+    if kind == "mps":
+        return Line(
+            "rows", "handled", "MPS has no float64: every row of logits goes to the CPU and is judged there"
+        )
+    if kind == "cpu":
+        return Line("rows", "fine", "computed and judged in float64 on the CPU")
+    if draft.device not in (target.device, "cuda:0" if target.device == "cuda" else "cuda"):
+        return Line(
+            "rows", "handled", "target and draft are on two devices: rows go to the CPU and are judged there"
+        )
+    return Line(
+        "rows",
+        "fine",
+        "computed and judged in float64 on the GPU; one copy a round brings what a trace keeps",
+    )
 
 
 def _memory(models: list[tuple[Opened, Place]]) -> Line:
