@@ -147,8 +147,8 @@ def _shrunk(config: Any, special: dict[str, Any]) -> Any:
     small |= {
         name: id for id, name in enumerate(("pad_token_id", "bos_token_id", "eos_token_id")) if name in given
     }
-    parts = {name: getattr(config, name, None) for name in config.sub_configs or {}}
-    parts = {name: _shrunk(part, special) for name, part in parts.items() if part is not None}
+    held: dict[str, Any] = {name: getattr(config, name, None) for name in config.sub_configs or {}}
+    parts = {name: _shrunk(part, special) for name, part in held.items() if part is not None}
     small |= {name: part.to_dict() for name, part in parts.items()}
     small |= {name: value for name, value in special.items() if name in given}
     try:
