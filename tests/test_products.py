@@ -97,6 +97,14 @@ def test_without_onednn_nothing_is_packed(gains, monkeypatch):
 
 
 @packing
+def test_a_tied_head_is_counted_once_though_it_is_packed(gains):
+    model = nn.ModuleDict({"embedding": nn.Embedding(64, 32), "head": nn.Linear(32, 64, bias=False)})
+    model["head"].weight = model["embedding"].weight
+    size = products.parameters(model)
+    assert products.pack(model) == 1 and products.parameters(model) == size == 64 * 32
+
+
+@packing
 def test_a_packed_model_says_the_same(gains):
     model = TransformersModel(llama(5), "tiny", VOCAB)
     size, fed = model.info().parameters, [5, 6, 7, 8]

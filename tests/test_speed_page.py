@@ -10,10 +10,9 @@ from tiny import tiny_pair
 from waiting import finish, kept
 
 from specviz.decoding.run import DecodingRun
-from specviz.speed import report as reports
-from specviz.speed import verdict
+from specviz.speed import files, verdict
+from specviz.speed.files import RECORDED
 from specviz.speed.presets import PRESETS
-from specviz.speed.report import RECORDED
 from specviz.speed.sweep import Plan, Sweep
 from specviz.ui.speed import look, maps, roofline, table, work
 from specviz.ui.state import jobs, pairs
@@ -63,7 +62,7 @@ def small(app):
 def test_what_was_recorded_is_shown_first_and_says_where_it_comes_from():
     app = open_page()
     assert not app.exception
-    said, found = texts(app), reports.recorded("greedy")
+    said, found = texts(app), files.recorded("greedy")
     assert app.selectbox(key="speed-shown").value == "greedy"
     assert "recorded" in said and "made on another machine" in said
     for fact in (found.machine.processor, found.machine.torch, found.machine.date[:10], found.setting.pair):
@@ -83,7 +82,7 @@ def test_what_was_recorded_is_shown_first_and_says_where_it_comes_from():
 
 @pytest.mark.parametrize("kind", ["ngram", "early-exit"])
 def test_the_verdict_is_in_words_when_it_wins_and_when_it_loses(kind):
-    found = reports.recorded("greedy")
+    found = files.recorded("greedy")
     app = open_page()
     app.selectbox(key="speed-drafter").set_value(kind).run()
     assert not app.exception
@@ -97,7 +96,7 @@ def test_the_verdict_is_in_words_when_it_wins_and_when_it_loses(kind):
 def test_what_is_drawn_agrees_with_the_verdict():
     """The speed in words is that of the bars: time for the same tokens."""
     for name in RECORDED:
-        found = reports.recorded(name)
+        found = files.recorded(name)
         for kind in found.drafters:
             for run in found.fixed(kind):
                 assert verdict.scale(run, found.plain).speedup == pytest.approx(found.speedup(run))
@@ -107,7 +106,7 @@ def test_a_k_that_was_not_run_is_predicted_and_says_so():
     app = open_page()
     app.number_input(key="speed-k").set_value(5).run()
     said = texts(app)
-    told = reports.recorded("greedy").predicted("model", 5)
+    told = files.recorded("greedy").predicted("model", 5)
     assert "K = 5 was not run" in said and f"{told:.2f}×" in said and "predicted" in said
     app.number_input(key="speed-k").set_value(16).run()
     assert not app.exception and "K = 16 was not run" in texts(app)
@@ -217,7 +216,7 @@ def test_names_of_texts_and_of_models_are_data(swept):
 
 
 def test_the_map_puts_every_drafter_where_its_tokens_a_round_say():
-    found = reports.recorded("greedy")
+    found = files.recorded("greedy")
     best = maps.Best(found)
     assert best(0.8, 0.05) > best(0.5, 0.05) > best(0.5, 0.3)
     figure = maps.chart_map(found)
@@ -237,12 +236,12 @@ def test_a_batch_has_its_own_v(swept):
 
 
 def test_the_files_hold_the_report(swept):
-    assert reports.from_json(swept.report.to_json()) == swept.report
-    assert json.loads(swept.report.to_json())["machine"]["torch"]
+    assert files.from_json(files.to_json(swept.report)) == swept.report
+    assert json.loads(files.to_json(swept.report))["machine"]["torch"]
 
 
 def test_the_table_has_every_drafter_and_the_best_k():
-    found = reports.recorded("greedy")
+    found = files.recorded("greedy")
     rows = [(kind, table.shown(found, kind)) for kind in found.drafters]
     html = table.html(found, rows)
     for kind in found.drafters:

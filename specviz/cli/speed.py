@@ -38,6 +38,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("-k, --turns and --threads must be 1 or more, --tokens 2 or more")
     import torch
 
+    from specviz.speed import files
     from specviz.speed.sweep import Plan, Sweep
 
     torch.set_num_threads(args.threads)
@@ -63,8 +64,8 @@ def run(args: argparse.Namespace) -> int:
     options.end_progress_line()
     if sweep.report is not None:
         if args.out:
-            made = sweep.report.to_json() if args.out.suffix == ".json" else sweep.report.to_csv()
-            args.out.write_text(made)
+            made = files.to_json if args.out.suffix == ".json" else files.to_csv
+            args.out.write_text(made(sweep.report))
         print(text(sweep.report))
     return status
 

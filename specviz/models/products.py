@@ -30,10 +30,12 @@ class PackedLinear(nn.Module):
 
     Args:
         dense: the layer it stands for, on the CPU.
+        tied: its weight is an embedding's, and counted there.
     """
 
-    def __init__(self, dense: nn.Linear) -> None:
+    def __init__(self, dense: nn.Linear, tied: bool = False) -> None:
         super().__init__()
+        self.tied = tied
         self.in_features, self.out_features = dense.in_features, dense.out_features
         # Not a buffer: such a tensor has no storage that state_dict, copies or moves could use.
         self._packed: Any = torch.ops.mkldnn._reorder_linear_weight(dense.weight.detach(), ROWS)
@@ -47,7 +49,8 @@ class PackedLinear(nn.Module):
 
     @property
     def parameters_count(self) -> int:
-        return self._packed.numel() + (0 if self.bias is None else self.bias.numel())
+        own = 0 if self.tied else self._packed.numel()
+        return own + (0 if self.bias is None else self.bias.numel())
 
     def dense(self) -> nn.Linear:
         """The ordinary layer again."""
@@ -77,7 +80,11 @@ def pack(model: nn.Module) -> int:
         if layer.weight.device.type == "cpu" and layer.weight.numel() >= SMALLEST:
             shapes[(*layer.weight.shape, layer.weight.dtype)].append(layer)
     chosen = {id(layer) for layers in shapes.values() if _gain(layers) for layer in layers}
-    return _replace(model, lambda layer: PackedLinear(layer) if id(layer) in chosen else layer)
+    shared = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    return _replace(
+        model,
+        lambda layer: PackedLinear(layer, id(layer.weight) in shared) if id(layer) in chosen else layer,
+    )
 
 
 def packed(weight: torch.Tensor) -> nn.Module:

@@ -7,9 +7,9 @@ from typing import Any
 from specviz.decoding.trace import Trace
 from specviz.speed.verdict import Scale
 
-EVERY = 2  # rounds of the run for one of plain decoding
+LEAST = 3  # rounds of either: fewer say nothing
+EVERY = 2  # from there on: rounds of the run for one of plain decoding
 MOST = 8  # rounds of plain decoding that are timed
-LEAST = 3  # of either: fewer say nothing
 FAR = 3.0  # a round that takes more medians than this was held up by something else
 
 
@@ -32,7 +32,7 @@ class Beside:
         """The run has made so many rounds: make one of plain decoding, if one is due and the run goes on."""
         if over:
             self.end()
-        if self._start is None or rounds % EVERY:
+        if self._start is None or (rounds > LEAST and rounds % EVERY):
             return
         try:
             if self._plain is None:

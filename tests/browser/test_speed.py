@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from specviz.speed import report, verdict
+from specviz.speed import files, verdict
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60_000
@@ -18,7 +18,7 @@ def app(serve):
 
 def test_the_recorded_verdict_is_drawn_and_follows_the_drafter(app, open_page):
     page = open_page(f"{app}/speed")
-    found = report.recorded("greedy")
+    found = files.recorded("greedy")
     runs = {run.drafter: run for run in found.runs if run.k == 4 and not run.adaptive}
     said = {kind: verdict.headline(found.speedup(runs[kind])) for kind in ("model", "early-exit")}
     page.get_by_role("heading", name=said["model"]).wait_for(timeout=PATIENCE)
@@ -38,4 +38,4 @@ def test_it_fits_the_screen(app, open_page, width):
     page.get_by_role("heading", name="Drafters").wait_for(timeout=PATIENCE)
     page.wait_for_function(CHARTS, timeout=PATIENCE)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.locator(".speed-table tbody tr").count() == len(report.recorded("greedy").drafters)
+    assert page.locator(".speed-table tbody tr").count() == len(files.recorded("greedy").drafters)

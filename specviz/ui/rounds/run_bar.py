@@ -11,7 +11,7 @@ from specviz.reading.metrics import metrics
 from specviz.reading.notes import notes
 from specviz.recipe import Recipe, to_link
 from specviz.speed import verdict
-from specviz.speed.beside import EVERY, LEAST, MOST, against_plain
+from specviz.speed.beside import LEAST, MOST, against_plain
 from specviz.speed.verdict import Scale
 from specviz.ui.rounds.gallery import open_run
 from specviz.ui.rounds.pair_report import pair_report
@@ -186,8 +186,8 @@ def metric_row(trace: Trace, source: str) -> None:
         st.metric(
             "Speed against plain decoding",
             "–" if scale is None else f"{scale.speedup:.2f}×",
-            help=f"Every {EVERY} rounds one round of plain decoding is timed with the same models, {MOST} at "
-            f"most; it takes {EVERY * LEAST} rounds. A round of the run counts with what it took in all.",
+            help=f"Now and then a round of plain decoding is timed with the same models, {MOST} at most; a "
+            f"run needs {LEAST + 1} rounds for that. A round of the run counts with what it took in all.",
             width="content",
         )
     _against_plain(trace, scale, source)

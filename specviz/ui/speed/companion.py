@@ -3,7 +3,8 @@
 import streamlit as st
 
 from specviz.speed import verdict
-from specviz.speed.report import RECORDED, Report
+from specviz.speed.files import RECORDED
+from specviz.speed.report import Report
 from specviz.ui.shell.teaching import chart
 from specviz.ui.speed import round, work
 from specviz.ui.speed.look import COLOURS, name, title

@@ -9,7 +9,7 @@ from specviz.speed import formulas
 from specviz.speed.report import Report
 from specviz.ui.shell.palette import REJECTED, figure
 from specviz.ui.shell.teaching import chart
-from specviz.ui.speed.look import axes, name, title
+from specviz.ui.speed.look import axes, name, note, title
 from specviz.ui.state import keys
 
 LONGEST = 16  # rows beyond this were not timed
@@ -133,6 +133,13 @@ def chart_map(report: Report) -> go.Figure:
     here = next(((alpha, c) for kind, alpha, c in points if kind == chosen), None)
     if here is not None and (better := wish(here[0])) > here[0]:
         layout["annotations"] = [
+            note(
+                better,
+                here[1],
+                f"<b>{best(better, here[1]):.2f}×</b>",
+                xshift=6,
+                font={"color": INK, "size": 13},
+            ),
             {
                 "ax": here[0],
                 "ay": here[1],
@@ -147,7 +154,7 @@ def chart_map(report: Report) -> go.Figure:
                 "arrowcolor": INK,
                 "standoff": 2,
                 "startstandoff": 8,
-            }
+            },
         ]
     return figure(traces, layout)
 

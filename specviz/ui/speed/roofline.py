@@ -100,7 +100,7 @@ def roofline(report: Report, context: int) -> go.Figure:
                 "x": x,
                 "y": y,
                 "text": [f"batch {p.batch}" if n > 1 and p in (shown[0], shown[-1]) else "" for p in shown],
-                "textposition": "bottom right",
+                "textposition": ["bottom right"] * (len(shown) - 1) + ["top left"],
                 "customdata": [[p.batch, p.seconds.median * 1e3] for p in shown],
                 "line": {"color": TARGET, "width": 1.5, "dash": "dot" if n == 1 else "solid"},
                 "marker": {

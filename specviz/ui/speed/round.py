@@ -30,8 +30,23 @@ def section(report: Report) -> None:
     st.markdown(verdict.reason(scale))
     chart(to_scale(scale), keys.SPEED_ROUND, f"{headline}. {describe(scale)}")
     st.markdown(verdict.wanted(scale, setting.k))
+    if faster := faster_ones(report, scale.speedup):
+        st.markdown(f"**Faster here:** {faster}.")
     st.caption(_measured(report, run, plain))
     _adaptive(report)
+
+
+def faster_ones(report: Report, now: float) -> str:
+    """What was run and is clearly faster than this: the drafter's own best K, and the best of another."""
+    own = report.best(report.setting.drafter)
+    others = [best for kind in report.drafters if (best := report.best(kind)) is not None]
+    top = max(others, key=report.speedup, default=None)
+    found = [
+        f"{name(run.drafter)} with K = {run.k}, {ratio(report.speedup(run))}"
+        for run in dict.fromkeys((own, top))
+        if run is not None and report.speedup(run) > now + verdict.EVEN
+    ]
+    return "; ".join(found)
 
 
 def _measured(report: Report, run: Run, plain: Run) -> str:

@@ -1,14 +1,16 @@
 """Measuring on the page: what is to be measured, the job, and which report is shown."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from weakref import WeakSet
 
 import streamlit as st
 
 from specviz.recipe import BUILT_IN, Recipe, limits, longest_prompt
-from specviz.speed import report as reports
-from specviz.speed.report import RECORDED, Report
+from specviz.speed import files
+from specviz.speed.files import RECORDED
+from specviz.speed.report import Report
 from specviz.speed.sweep import Plan, Sweep
 from specviz.ui.speed import look
 from specviz.ui.state import address, jobs, keys, links, pairs
@@ -82,11 +84,11 @@ def current() -> Measuring | None:
 
 @st.cache_data(show_spinner=False)
 def _recorded(name: str) -> str:
-    return reports.recorded(name).to_json()
+    return files.to_json(files.recorded(name))
 
 
 def recorded(name: str) -> Report:
-    return reports.from_json(_recorded(name))
+    return files.from_json(_recorded(name))
 
 
 def choose(job: Measuring | None) -> tuple[Report, str]:
@@ -242,8 +244,8 @@ def downloads(report: Report) -> None:
     """Everything that was measured, as files."""
     with st.container(horizontal=True, gap="small"):
         for kind, made, mime in (
-            ("JSON", report.to_json, "application/json"),
-            ("CSV", report.to_csv, "text/csv"),
+            ("JSON", partial(files.to_json, report), "application/json"),
+            ("CSV", partial(files.to_csv, report), "text/csv"),
         ):
             st.download_button(
                 kind,
