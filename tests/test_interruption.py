@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 from drafts import KINDS, llama_drafts
-from transformers.cache_utils import DynamicLayer
 
 from specviz.decoding import cache as caches
 from specviz.decoding.run import DecodingRun
+from specviz.models.attention import GrowingLayer
 
 PROMPT = (0, 1, 0, 2, 0, 1)
 
@@ -27,8 +27,8 @@ class Breaking:
     """Breaks the n-th time any layer of any cache grows: before it does, or between its keys and values."""
 
     def __init__(self, patch, n, torn, times=1):
-        self.right, self.n, self.torn, self.times, self.calls = DynamicLayer.update, n, torn, times, 0
-        patch.setattr(DynamicLayer, "update", lambda *args, **kwargs: self(*args, **kwargs))
+        self.right, self.n, self.torn, self.times, self.calls = GrowingLayer.update, n, torn, times, 0
+        patch.setattr(GrowingLayer, "update", lambda *args, **kwargs: self(*args, **kwargs))
 
     def __call__(self, layer, keys, values, *args, **kwargs):
         self.calls += 1
@@ -95,7 +95,7 @@ def test_an_interruption_of_the_clearing_up_is_made_good_by_the_next_step(monkey
     pair = llama_drafts(vocab_size=5, seed=4)
     reference = start(pair, "model")
     list(reference)
-    right, calls = DynamicLayer.crop, 0
+    right, calls = GrowingLayer.crop, 0
     for n in range(1, 8):
         run, calls = start(pair, "model"), 0
 
@@ -107,7 +107,7 @@ def test_an_interruption_of_the_clearing_up_is_made_good_by_the_next_step(monkey
             return right(layer, count)
 
         with monkeypatch.context() as patch:
-            patch.setattr(DynamicLayer, "crop", crop)
+            patch.setattr(GrowingLayer, "crop", crop)
             while run.finish is None:
                 try:
                     run.step()

@@ -100,6 +100,8 @@ def write_draft(path: Path, kind: str, target_fingerprint: str, tensors: dict[st
 def model_draft(target: TransformersModel, fingerprint: str) -> TrimmedDraft | None:
     """The small language model trained for a target, on its device and in its dtype; None if there is
     none."""
+    import torch
+
     from specviz.models import parts, products
 
     found = _weights("model", target, fingerprint)
@@ -112,12 +114,15 @@ def model_draft(target: TransformersModel, fingerprint: str) -> TrimmedDraft | N
         body = parts.body(target.body, layers, embedding.weight.dtype).to(target.device).eval()
         body.load_state_dict(weights)
         body.set_input_embeddings(embedding)
-    products.pack(body)
+    ids = torch.tensor([[0, 1, 2]], device=target.device)
+    products.pack(body, lambda: body(ids, use_cache=False).last_hidden_state)
     return TrimmedDraft(body, head, f"specviz-{layers}-layers", _size(weights))
 
 
 def medusa_draft(target: TransformersModel, fingerprint: str) -> MedusaDraft | None:
     """The Medusa heads trained for a target, or None."""
+    import torch
+
     from specviz.models import parts, products
 
     found = _weights("medusa", target, fingerprint)
@@ -128,7 +133,8 @@ def medusa_draft(target: TransformersModel, fingerprint: str) -> MedusaDraft | N
         made = parts.MedusaHeads(head.width, int(file.metadata["heads"]))
         made = made.to(target.device, head.dtype).eval()
         made.load_state_dict(weights)
-    products.pack(made)
+    state = torch.ones(head.width, device=target.device, dtype=head.dtype)
+    products.pack(made, lambda: torch.stack(made(state)))
     return MedusaDraft(made, head, _info("specviz-medusa", target, weights, head))
 
 
@@ -144,7 +150,8 @@ def eagle_draft(target: TransformersModel, fingerprint: str) -> EagleDraft | Non
     with refusing(file.path):
         core = parts.EagleCore(target.body, head.width, embedding.weight.dtype).to(target.device).eval()
         core.load_state_dict(weights)
-    products.pack(core)
+    rows = embedding.weight[:3][None]
+    products.pack(core, lambda: core(rows, rows))
     info = _info("specviz-eagle", target, weights, head, layers=1)
     return EagleDraft(core, embedding, head, info, target.context_length)
 

@@ -136,11 +136,9 @@ class TransformersModel:
         return cut
 
     def new_cache(self) -> Any:
-        from transformers import DynamicCache
+        from specviz.models.attention import GrowingCache
 
-        # Without a config every layer keeps all its positions, those of sliding windows included (the
-        # mask still applies the window), so that any layer can be cut anywhere.
-        return DynamicCache()
+        return GrowingCache()
 
     def forward(
         self, tokens: Sequence[int], cache: Cache, rows: int, features: Features = False

@@ -93,9 +93,9 @@ class EagleDraft:
         self._info = info
 
     def new_cache(self) -> Any:
-        from transformers import DynamicCache
+        from specviz.models.attention import GrowingCache
 
-        return DynamicCache()
+        return GrowingCache()
 
     def forward(self, tokens: Sequence[int], before: Sequence[Any], cache: Cache) -> ModelOutput:
         """Feed tokens, each with the feature (width,) of the token before it."""
