@@ -7,7 +7,7 @@ from torch import nn
 
 from specviz.models import products
 from specviz.models.language_model import TransformersModel
-from specviz.models.products import PackedLinear
+from specviz.models.products import JointLinear, PackedLinear
 
 VOCAB = len(LETTERS) + len(SPECIAL)
 packing = pytest.mark.skipif(
@@ -139,3 +139,49 @@ def test_bfloat16_is_chosen_only_where_it_is_worth_it(monkeypatch, half, chosen)
     monkeypatch.setattr(products, "_fastest", lambda runs: [1.0, half])
     dtype, reason = products.faster_dtype.__wrapped__()
     assert dtype == chosen and f"{half:.2f}" in reason
+
+
+class Fed(nn.Module):
+    """Two layers fed the same rows, and one that is fed others."""
+
+    def __init__(self, bias):
+        super().__init__()
+        self.a, self.b, self.c = linear(48, bias=bias), linear(16, bias=bias), linear(8, bias=bias)
+
+    def forward(self, rows):
+        return torch.cat([self.a(rows), self.b(rows), self.c(rows + 1)], dim=-1)
+
+
+@packing
+@pytest.mark.parametrize("bias", [True, False])
+def test_layers_fed_the_same_rows_make_one_product(gains, bias):
+    model = Fed(bias)
+    weights = [layer.weight.detach().clone() for layer in (model.a, model.b)]
+    count = products.parameters(model)
+    fed = torch.randn(1, 3, 130, generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        expected = model(fed)
+        products.pack(model, lambda: model(fed.clone()))
+        assert [type(layer) for layer in (model.a, model.b, model.c)] == [JointLinear] * 2 + [PackedLinear]
+        assert model.a.joint is model.b.joint
+        assert torch.allclose(model(fed.clone()), expected, atol=1e-5)
+        other = fed + 2  # not what was multiplied before
+        assert torch.allclose(
+            model.b(other), nn.functional.linear(other, weights[1], model.b.bias), atol=1e-4
+        )
+    assert products.parameters(model) == count
+    assert torch.equal(model.a.weight, weights[0]) and torch.equal(model.b.weight, weights[1])
+    products.unpack(model)
+    assert type(model.a) is type(model.b) is nn.Linear
+    assert torch.allclose(model(fed), expected, atol=1e-5)
+
+
+@packing
+def test_layers_whose_joint_product_is_wrong_stay_apart(gains, monkeypatch):
+    model = Fed(True)
+    right = JointLinear.forward
+    monkeypatch.setattr(JointLinear, "forward", lambda self, rows: right(self, rows) * 1.001)
+    fed = torch.ones(1, 2, 130)
+    with torch.inference_mode():
+        products.pack(model, lambda: model(fed.clone()))
+    assert all(type(layer) is PackedLinear for layer in (model.a, model.b, model.c))
