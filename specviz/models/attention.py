@@ -35,6 +35,7 @@ class GrowingLayer(DynamicLayer):
         """Add keys and values (batch, heads, n, width); returns all of them."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
+        assert self.keys is not None and self.values is not None
         held = self.get_seq_length()
         n = held + key_states.shape[-2]
         room = self._room

@@ -6,17 +6,21 @@ that every system should write the same text; where two do not, the gap between 
 whether it is a near-tie.
 """
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from specviz.decoding.drafters import make_drafter
+from specviz.decoding.record import Made, record
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
+from specviz.decoding.trace import Round
 from specviz.speed import adaptive
 from specviz.speed.adaptive import AdaptiveK
 from specviz.speed.clock import Spread, clock_for
 from specviz.speed.machine import Machine, this_machine
-from specviz.speed.measure import chooser
+from specviz.speed.measure import TimedDrafter, TimedModel, chooser
 
 PROMPTS = {
     "prose": "The history of the lighthouse begins",
@@ -75,6 +79,9 @@ class Comparison:
         ratios: the same over plain decoding by transformers, pairwise within each turn.
         over_plain: over our own plain decoding.
         over_peer: ours over the transformers system with the same draft (assisted, prompt lookup).
+        host: share of the time of our runs that is neither drafting nor a pass of the target, by prompt
+            and system.
+        recording: what recording the trace takes of it, as a share of the whole time too.
         differences: texts that differ.
     """
 
@@ -87,6 +94,8 @@ class Comparison:
     ratios: dict[str, dict[str, Spread]]
     over_plain: dict[str, dict[str, Spread]]
     over_peer: dict[str, dict[str, Spread]]
+    host: dict[str, dict[str, Spread]]
+    recording: dict[str, dict[str, Spread]]
     differences: list[Difference]
 
     def to_dict(self) -> dict[str, Any]:
@@ -108,6 +117,7 @@ class Systems:
         from specviz.models.progress import silent
 
         self.pair = load_pair(device=device, dtype=dtype)
+        self.shares = (0.0, 0.0)  # host part and recording of what ours wrote last
         place = sources.place(device, self.pair.target.dtype)
         loaded = sources.load(sources.BUILT_IN, place, silent)
         self.target = loaded.model
@@ -120,17 +130,33 @@ class Systems:
         self.draft = full_head(loaded.model, draft.model)
 
     def ours(self, drafter: str, k: int, costs: AdaptiveK | None = None) -> Callable[[str], list[int]]:
+        clock, _ = clock_for(self.pair.info.target.device)
+        greedy = SamplingConfig(temperature=0.0)
+
         def write(prompt: str) -> list[int]:
+            began = clock()
+            timed: Any = copy.copy(self.pair)
+            timed.target = TimedModel(self.pair.target, clock)
+            recorded = 0.0
+            made = TimedDrafter(make_drafter(drafter, self.pair, greedy), clock)
+
+            def keep(done: Made) -> Round:
+                nonlocal recorded
+                start = clock()
+                kept = record(done)
+                recorded += clock() - start
+                return kept
+
+            # On a GPU only the usual recorder leaves full rows there.
+            recorder = keep if self.pair.info.target.device == "cpu" else record
             run = DecodingRun(
-                self.pair,
-                prompt,
-                drafter=drafter,
-                k=k,
-                sampling=SamplingConfig(temperature=0.0),
-                max_new_tokens=TOKENS,
+                timed, prompt, drafter=made, k=k, sampling=greedy, max_new_tokens=TOKENS, record=recorder
             )
             for _ in run if costs is None else adaptive.decode(run, AdaptiveK(costs.c, costs.v)):
                 pass
+            spent = clock() - began
+            recorded = recorded or sum(round.record_seconds for round in run.rounds)
+            self.shares = (spent - timed.target.seconds - made.seconds) / spent, recorded / spent
             return run.tokens[len(run.prompt_ids) :]
 
         return write
@@ -190,6 +216,9 @@ def compare(systems: Systems, tries: int, report: Callable[[int, int], None]) ->
     writers = systems.all()
     taken: dict[str, dict[str, list[float]]] = {p: {name: [] for name in writers} for p in PROMPTS}
     texts: dict[str, dict[str, list[int]]] = {p: {} for p in PROMPTS}
+    host: dict[str, dict[str, list[float]]] = {p: {} for p in PROMPTS}
+    recording: dict[str, dict[str, list[float]]] = {p: {} for p in PROMPTS}
+    ours = (PLAIN, *OURS, ADAPTIVE)
     for turn in range(tries + 1):
         for number, (prompt, text) in enumerate(PROMPTS.items(), 1):
             for name, write in writers.items():
@@ -197,6 +226,9 @@ def compare(systems: Systems, tries: int, report: Callable[[int, int], None]) ->
                 texts[prompt][name] = write(text)
                 if turn:
                     taken[prompt][name].append(len(texts[prompt][name]) / (clock() - began))
+                    if name in ours:
+                        for shares, value in zip((host, recording), systems.shares, strict=True):
+                            shares[prompt].setdefault(name, []).append(value)
             report(turn * len(PROMPTS) + number, (tries + 1) * len(PROMPTS))
     peers = {
         name: ASSISTED if drafter == "model" else LOOKUP
@@ -209,12 +241,18 @@ def compare(systems: Systems, tries: int, report: Callable[[int, int], None]) ->
         clock=clock_name,
         tokens=TOKENS,
         prompts=dict(PROMPTS),
-        speeds={p: {name: Spread.of(v) for name, v in row.items()} for p, row in taken.items()},
+        speeds=_spreads(taken),
         ratios=_ratios(taken, dict.fromkeys(writers, THEIR_PLAIN)),
-        over_plain=_ratios(taken, dict.fromkeys((PLAIN, *OURS, ADAPTIVE), PLAIN)),
+        over_plain=_ratios(taken, dict.fromkeys(ours, PLAIN)),
         over_peer=_ratios(taken, peers),
+        host=_spreads(host),
+        recording=_spreads(recording),
         differences=list(_differences(systems, texts)),
     )
+
+
+def _spreads(values: dict[str, dict[str, list[float]]]) -> dict[str, dict[str, Spread]]:
+    return {prompt: {name: Spread.of(v) for name, v in row.items()} for prompt, row in values.items()}
 
 
 def _ratios(taken: dict[str, dict[str, list[float]]], over: dict[str, str]) -> dict[str, dict[str, Spread]]:
