@@ -37,6 +37,18 @@ def test_trace_logs_every_round_and_saves(tables, tmp_path, capsys):
     assert "\x1b[" not in text  # no colour codes unless it is a terminal
 
 
+def test_k_is_chosen_before_each_round(tables, tmp_path, capsys):
+    out = tmp_path / "t.json"
+    asked = ["trace", "--prompt", "abcabc", "--max-new-tokens", "20", "--adaptive", "-k", "3"]
+    assert main([*asked, "--out", str(out)]) == 0
+    trace = codec.load(out)
+    assert len(trace.output_ids) == 20 and trace.k == 3
+    assert all(round.k <= 3 for round in trace.rounds)
+    capsys.readouterr()
+    assert main([*asked[:-1], "0"]) == 1
+    assert "--adaptive needs -k 1 or more" in capsys.readouterr().err
+
+
 def test_json_is_a_summary(tables, capsys):
     assert main(["trace", "--prompt", "abcabc", "--max-new-tokens", "9", "--drafter", "ngram", "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)

@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,18 @@ from specviz.decoding import codec
 from specviz.decoding.controls import SamplingConfig, bind
 from specviz.decoding.drafters import COPYING, settings_of
 from specviz.decoding.drafters.suffix import LONGEST, SuffixDrafter
+from specviz.decoding.run import DecodingRun
 from specviz.decoding.trace import ModelInfo, Round, Trace
 from specviz.reading.metrics import metrics
 from specviz.reading.notes import notes
+from specviz.recipe import Recipe
+from specviz.speed import adaptive
+from specviz.speed.adaptive import AdaptiveK
+from specviz.speed.clock import clock_for
+from specviz.speed.measure import chooser
 from specviz.tokens import visible
+
+MEASURED = 256  # tokens of the prompt that passes are measured behind, at most
 
 
 def add_parser(subparsers) -> None:
@@ -37,6 +46,12 @@ def add_parser(subparsers) -> None:
         metavar="TRACE",
         help="a saved run of this target whose text the drafter suffix searches too; may be repeated",
     )
+    parser.add_argument(
+        "--adaptive",
+        action="store_true",
+        help="choose K before each round, from 0 to -k, by what passes cost here (measured first, in about a "
+        "second) and by what was accepted lately; the output's distribution stays the target's",
+    )
     parser.add_argument("--out", type=Path, help="save the trace (.json or .json.gz)")
     parser.add_argument("--json", action="store_true", help="print a summary as JSON instead of the log")
     parser.set_defaults(run=run)
@@ -44,6 +59,8 @@ def add_parser(subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     recipe = options.recipe(args, rule=args.rule)
+    if args.adaptive and recipe.k < 1:
+        raise ValueError("--adaptive needs -k 1 or more: the largest K that may be chosen")
     if args.out:
         options.require_writable(args.out)
     pair = options.load(args)
@@ -58,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         print(_head(decoding.trace(), args.rule))
     status = 0
     try:
-        for round in decoding:
+        for round in _adaptive(decoding, recipe) if args.adaptive else decoding:
             if not args.json:
                 print(_round_line(round, decoding.trace(), colour), flush=True)
     except KeyboardInterrupt:
@@ -73,6 +90,19 @@ def run(args: argparse.Namespace) -> int:
         codec.save(trace, args.out)
     print(json.dumps(_summary(trace), ensure_ascii=False) if args.json else _foot(trace, args.out))
     return status
+
+
+def _adaptive(decoding: DecodingRun, recipe: Recipe) -> Iterator[Round]:
+    """The rounds of a run, with K chosen before each; afterwards its K is the largest that was allowed."""
+    pair: Any = decoding.pair
+    clock, _ = clock_for(pair.info.target.device)
+    room = max(1, min(MEASURED, pair.target.context_length - 80))
+    costs = chooser(pair, decoding.prompt_ids[:room], recipe.drafter, recipe.temperature, clock)
+    allowed = {k: v for k, v in costs.v.items() if k <= recipe.k}
+    try:
+        yield from adaptive.decode(decoding, AdaptiveK(costs.c, allowed))
+    finally:
+        decoding.k = recipe.k
 
 
 def _remembering(kind: str, paths: list[Path], pair: Any, sampling: SamplingConfig) -> SuffixDrafter:

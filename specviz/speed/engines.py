@@ -101,6 +101,18 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "Comparison":
+        """What `to_dict` gave."""
+        spreads = ("speeds", "ratios", "over_plain", "over_peer", "host", "recording")
+        values = data | {
+            name: {p: {s: Spread(**v) for s, v in row.items()} for p, row in data[name].items()}
+            for name in spreads
+        }
+        values["machine"] = Machine(**data["machine"])
+        values["differences"] = [Difference(**difference) for difference in data["differences"]]
+        return cls(**values)
+
 
 class Systems:
     """The two engines with the same weights, in one dtype on one device.
@@ -312,6 +324,9 @@ def summary(result: Comparison) -> dict[str, str]:
         peers = [result.over_peer[p][name].median for p in result.prompts if name in result.over_peer[p]]
         if peers:
             said[f"{name}, over its peer"] = ", ".join(f"{x:.2f}" for x in peers)
+        for part, shares in (("host part", result.host), ("recording", result.recording)):
+            of = [shares[p][name].median for p in result.prompts]
+            said[f"{name}, {part} of the time"] = ", ".join(f"{x:.1%}" for x in of)
     for d in result.differences:
         kind = "a near-tie" if d.near_tie else "NOT a near-tie"
         said[f"{d.prompt}: {d.system}"] = f"differs at token {d.token}, {kind} (gap {d.gap:.3f})"

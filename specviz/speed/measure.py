@@ -164,9 +164,9 @@ class Bench:
         temperature: of the drafts.
     """
 
-    def __init__(self, pair: Any, prompt: str, temperature: float) -> None:
+    def __init__(self, pair: Any, prompt: str | Sequence[int], temperature: float) -> None:
         self.pair, self.temperature, self.prompt = pair, temperature, prompt
-        self.ids = pair.encode(prompt, False)
+        self.ids = pair.encode(prompt, False) if isinstance(prompt, str) else list(prompt)
         self.cache = pair.target.new_cache()
         pair.target.forward(self.ids, self.cache, 1)
         self.runs: dict[str, DecodingRun] = {}
@@ -213,7 +213,9 @@ class Bench:
         return propose
 
 
-def chooser(pair: Any, prompt: str, drafter: str, temperature: float, clock: Clock) -> AdaptiveK:
+def chooser(
+    pair: Any, prompt: str | Sequence[int], drafter: str, temperature: float, clock: Clock
+) -> AdaptiveK:
     """An adaptive K with c and v as they are measured here, in about a second."""
     bench = Bench(pair, prompt, temperature)
     rows = in_turns({k: bench.rows(k + 1) for k in (0, *CHOICES)}, 5, clock)
