@@ -13,9 +13,9 @@ from specviz.decoding.drafters.model import ModelDrafter
 from specviz.decoding.drafters.ngram import NgramDrafter
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
-from specviz.diagnosis.along import NOW, Source
 from specviz.diagnosis.along import along as along_steps
 from specviz.diagnosis.walk import kept, lookups, walk
+from specviz.diagnosis.walkers import NOW, Source
 
 PROMPT = (0, 1, 0, 2, 0, 1)
 N, K = 4, 3

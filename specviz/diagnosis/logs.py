@@ -9,48 +9,25 @@ llama.cpp   `draft acceptance = …` with accepted and generated tokens, `mean l
 SGLang      `accept len`, `accept rate` in `Decode batch` lines. The rate has had two definitions.
 """
 
-import json
-import re
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from specviz.diagnosis.curves import Curve, Shape, from_counts, shape
+from specviz.diagnosis.log_lines import (
+    ACC_PER_POS,
+    LINES,
+    LLAMA_EXAMPLE,
+    counter,
+    from_counters,
+    with_positions,
+)
+from specviz.diagnosis.log_requests import json_requests
+from specviz.diagnosis.readings import Reading, shares_of
 
-Engine = Literal["vLLM", "llama.cpp", "SGLang"]
 # SGLang's rate: accepted drafts / drafted ones, or committed tokens (bonus included) / drafted ones with it.
 Definition = Literal["", "drafts", "with bonus"]
 MOST_CHARACTERS = 20_000_000
 MOST_LINES = 200_000
-MOST_POSITIONS = 64
-NUMBER = r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What one line, scrape or request says.
-
-    Attributes:
-        engine, form: who wrote it, and which of its formats it is.
-        rounds: target passes with drafts; None where it is not said.
-        drafted, accepted: draft tokens; None where they are not said.
-        reached: rounds with at least i accepted, i = 1, 2, …; () where they are not said.
-        tried: rounds that drafted at least i; () if all of them, or not said.
-        length: mean acceptance length as printed; None where it is not.
-        rate: acceptance rate as printed, 0 … 1.
-        total: True for counters since the start: the last one counts, and not their sum.
-    """
-
-    engine: Engine
-    form: str
-    rounds: float | None = None
-    drafted: float | None = None
-    accepted: float | None = None
-    reached: tuple[float, ...] = ()
-    tried: tuple[float, ...] = ()
-    length: float | None = None
-    rate: float | None = None
-    total: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +110,7 @@ def read(text: str, sglang: Definition = "", k: int | None = None) -> Log:
     if len(text) > MOST_CHARACTERS:
         text = text[:MOST_CHARACTERS]
         notes.append(f"Only the first {MOST_CHARACTERS:,} characters were read.")
-    whole = _json_requests(text)
+    whole = json_requests(text)
     if whole is not None:
         return _together(whole, [], notes, sglang, k)
     readings: list[Reading] = []
@@ -148,7 +125,7 @@ def read(text: str, sglang: Definition = "", k: int | None = None) -> Log:
         line = line.strip()
         if not line or line.startswith("# "):
             continue
-        if _counter(line, counters):
+        if counter(line, counters):
             continue
         count = LLAMA_EXAMPLE.match(line)
         if count is not None:
@@ -160,26 +137,26 @@ def read(text: str, sglang: Definition = "", k: int | None = None) -> Log:
         per_position = ACC_PER_POS.search(line)
         found = next((made for read_line in LINES if (made := read_line(line)) is not None), None)
         if found is None and line.startswith("{"):
-            requests = _json_requests(line)
+            requests = json_requests(line)
             if requests:
                 readings += requests
                 continue
         if found is not None:
             if per_position is None and trace and found.engine == "llama.cpp" and not found.reached:
-                found = _with_positions(found, trace)
+                found = with_positions(found, trace)
             trace = ()
             readings.append(found)
         elif per_position is not None:  # llama.cpp prints it on a line of its own, before or after
-            shares = _shares(per_position.group(1))
+            shares = shares_of(per_position.group(1))
             last = readings[-1] if readings else None
             if last and last.engine == "llama.cpp" and last.rounds and not last.reached:
-                readings[-1] = _with_positions(last, shares)
+                readings[-1] = with_positions(last, shares)
             else:
                 trace = shares
         else:
             unknown.append((number, line[:400]))
     if counters:
-        made = _from_counters(counters)
+        made = from_counters(counters)
         if made is not None:
             readings.append(made)
     return _together(readings, unknown, notes, sglang, k)
@@ -252,278 +229,3 @@ def _curve(readings: list[Reading]) -> Curve | None:
         for i in range(longest)
     )
     return from_counts(reached, sum(r.rounds or 0.0 for r in known), tried)
-
-
-# vLLM
-
-VLLM_FIELDS = {
-    "length": re.compile(rf"[Mm]ean acceptance length: {NUMBER}"),
-    "accepted": re.compile(r"(?<![a-z] )Accepted: (\d+) tokens"),
-    "drafted": re.compile(r"(?<![a-z] )Drafted: (\d+) tokens"),
-    "rate": re.compile(rf"[Dd]raft acceptance rate: {NUMBER}%"),
-    "system": re.compile(rf"System efficiency: {NUMBER}"),
-}
-VLLM_POSITIONS = re.compile(r"Per-position acceptance rate: ((?:[0-9.]+(?:, )?)+)")
-# Before version 1: "Speculative metrics: Draft acceptance rate: 0.7, System efficiency: …, Number of …
-# tokens: n"
-VLLM_OLD = re.compile(r"Number of (accepted|draft|emitted) tokens(?: tokens)?: (\d+)")
-VLLM_OLD_RATE = re.compile(rf"Draft acceptance rate: {NUMBER}(?!%)")
-
-
-def _vllm(line: str) -> Reading | None:
-    if "SpecDecoding metrics:" in line:
-        found = {name: m.group(1) for name, p in VLLM_FIELDS.items() if (m := p.search(line))}
-        if not {"accepted", "drafted"} <= found.keys() and "length" not in found:
-            return None
-        accepted, drafted = _number(found.get("accepted")), _number(found.get("drafted"))
-        length = _number(found.get("length"))
-        positions = VLLM_POSITIONS.search(line)
-        shares = _shares(positions.group(1)) if positions else ()
-        rounds = None
-        if drafted and shares and length and accepted and length > 1:
-            rounds = _whole(accepted, length, drafted, len(shares))
-        elif length and accepted and length > 1:
-            rounds = accepted / (length - 1)
-        elif drafted and shares:
-            rounds = drafted / len(shares)  # nothing accepted: every draft is of full length
-        rate = _number(found.get("rate"))
-        reached = tuple(share * rounds for share in shares) if rounds else ()
-        return Reading(
-            "vLLM",
-            "log line",
-            rounds,
-            drafted,
-            accepted,
-            reached,
-            (),
-            length,
-            None if rate is None else rate / 100,
-        )
-    if "Speculative metrics:" in line:
-        counts = {name: float(value) for name, value in VLLM_OLD.findall(line)}
-        old = VLLM_OLD_RATE.search(line)
-        if not counts and old is None:
-            return None
-        return Reading(
-            "vLLM",
-            "log line of version 0",
-            None,
-            counts.get("draft"),
-            counts.get("accepted"),
-            rate=float(old.group(1)) if old else None,
-            total=True,
-        )
-    return None
-
-
-def _whole(accepted: float, length: float, drafted: float, k: int) -> float:
-    """The rounds: drafted / K where every draft had full length and that agrees with the printed length,
-    which has two decimals; accepted / (length − 1) otherwise."""
-    full = drafted / k
-    return full if abs(1 + accepted / full - length) <= 0.006 else accepted / (length - 1)
-
-
-COUNTER = re.compile(r"^(vllm:spec_decode_[a-z_]+?)(?:_total)?(?:\{(.*)\})?\s+([0-9.eE+\-]+)(?:\s+\d+)?$")
-OTHER_METRIC = re.compile(
-    r"^(?:vllm|sglang|llamacpp|python|process|http)[a-z_:]*(?:\{.*\})?\s+\S+(?:\s+\d+)?$"
-)
-POSITION = re.compile(r'position="(\d+)"')
-
-
-def _counter(line: str, counters: dict[str, Any]) -> bool:
-    """Take a line of Prometheus text; True if it is one. Several engines or replicas are added up."""
-    found = COUNTER.match(line)
-    if found is None:
-        return OTHER_METRIC.match(line) is not None
-    name, labels, value = found.groups()
-    try:
-        number = float(value)
-    except ValueError:
-        return False
-    short = name.removeprefix("vllm:spec_decode_num_")
-    position = POSITION.search(labels or "")
-    if position is not None and int(position.group(1)) < MOST_POSITIONS:
-        places = counters.setdefault("positions", {})
-        places[int(position.group(1))] = places.get(int(position.group(1)), 0.0) + number
-    elif not short.endswith("created"):
-        counters[short] = counters.get(short, 0.0) + number
-    return True
-
-
-def _from_counters(counters: dict[str, Any]) -> Reading | None:
-    rounds, drafted = counters.get("drafts"), counters.get("draft_tokens")
-    accepted = counters.get("accepted_tokens")
-    if accepted is None or drafted is None:
-        return None
-    places = counters.get("positions", {})
-    reached = tuple(places.get(i, 0.0) for i in range(max(places, default=-1) + 1))
-    length = 1 + accepted / rounds if rounds else None
-    return Reading("vLLM", "/metrics", rounds, drafted, accepted, reached, (), length, None, True)
-
-
-def _json_requests(text: str) -> list[Reading] | None:
-    """Readings of JSON with `speculative_decoding` anywhere in it; None if the text is no such JSON."""
-    stripped = text.strip()
-    if not stripped.startswith(("{", "[")):
-        return None
-    try:
-        data = json.loads(stripped)
-    except (ValueError, RecursionError):
-        return None
-    found: list[Reading] = []
-    todo = [data]
-    while todo:
-        value = todo.pop()
-        if isinstance(value, dict):
-            inner = value.get("speculative_decoding")
-            made = _request(inner) if isinstance(inner, dict) else None
-            if made is not None:
-                found.append(made)
-            todo += [v for v in value.values() if isinstance(v, dict | list)]
-        elif isinstance(value, list):
-            todo += [v for v in reversed(value) if isinstance(v, dict | list)]
-    return found or None
-
-
-def _request(data: dict[str, Any]) -> Reading | None:
-    drafted, accepted = _plain(data.get("num_draft_tokens")), _plain(data.get("num_accepted_draft_tokens"))
-    rounds = _plain(data.get("num_spec_steps"))
-    reached: tuple[float, ...] = ()
-    tried: tuple[float, ...] = ()
-    steps, drafts = _counts(data.get("per_step_accepted")), _counts(data.get("per_step_drafted"))
-    histogram = _histogram(data.get("acceptance_histogram"))
-    by_length = data.get("acceptance_histogram_by_draft_length")
-    if steps and drafts and len(steps) == len(drafts):
-        longest = min(MOST_POSITIONS, max(drafts, default=0))
-        reached = tuple(float(sum(a >= i for a in steps)) for i in range(1, longest + 1))
-        tried = tuple(float(sum(d >= i for d in drafts)) for i in range(1, longest + 1))
-    elif isinstance(by_length, dict) and by_length:
-        table = {int(k): _histogram(h) for k, h in by_length.items() if str(k).isdigit()}
-        longest = min(MOST_POSITIONS, max(table, default=0))
-        places = range(1, longest + 1)
-        reached = tuple(sum(n for h in table.values() for a, n in h.items() if a >= i) for i in places)
-        tried = tuple(sum(sum(h.values()) for k, h in table.items() if k >= i) for i in places)
-    elif histogram:
-        longest = min(MOST_POSITIONS, max([*histogram, int(_plain(data.get("num_spec_tokens")) or 0)]))
-        reached = tuple(sum(n for a, n in histogram.items() if a >= i) for i in range(1, longest + 1))
-    if rounds is None and histogram:
-        rounds = sum(histogram.values())
-    if drafted is None and accepted is None and not reached:
-        return None
-    length, rate = _plain(data.get("mean_acceptance_length")), _plain(data.get("draft_acceptance_rate"))
-    return Reading("vLLM", "request", rounds, drafted, accepted, reached, tried, length, rate)
-
-
-def _histogram(data: Any) -> dict[int, float]:
-    """{accepted: rounds} from an object or a list."""
-    if isinstance(data, list):
-        data = dict(enumerate(data))
-    if not isinstance(data, dict):
-        return {}
-    return {
-        int(a): float(n)
-        for a, n in data.items()
-        if str(a).isdigit() and int(a) < MOST_POSITIONS and _plain(n) is not None
-    }
-
-
-def _counts(data: Any) -> list[int]:
-    """A list of counts; empty for anything else."""
-    usable = isinstance(data, list) and all(type(v) is int and 0 <= v <= 10_000 for v in data)
-    return data if usable else []
-
-
-# llama.cpp
-
-LLAMA = re.compile(
-    rf"draft acceptance(?: rate)?\s*=\s*{NUMBER}\s*\(\s*(\d+)\s+accepted\s*/\s*(\d+)\s+generated\s*\)"
-)
-LLAMA_LENGTH = re.compile(rf"mean len\s*=\s*{NUMBER}")
-LLAMA_STATISTICS = re.compile(r"statistics\s+\S+.*#gen tokens\s*=\s*(\d+),\s*#acc tokens\s*=\s*(\d+)")
-LLAMA_DRAFTS = re.compile(r"#gen drafts\s*=\s*(\d+)")
-LLAMA_EXAMPLE = re.compile(r"^(n_drafted|n_accept)\s*=\s*(\d+)\s*$")
-ACC_PER_POS = re.compile(r"acc per pos\s*=\s*\(([0-9.,\s]+)\)")
-
-
-def _llama(line: str) -> Reading | None:
-    found = LLAMA.search(line)
-    if found is not None:
-        rate, accepted, drafted = (float(v) for v in found.groups())
-        length = LLAMA_LENGTH.search(line)
-        mean = float(length.group(1)) if length else None
-        rounds = accepted / (mean - 1) if mean and mean > 1 and accepted else None
-        made = Reading("llama.cpp", "slot line", rounds, drafted, accepted, (), (), mean, rate)
-        places = ACC_PER_POS.search(line)
-        return _with_positions(made, _shares(places.group(1))) if places else made
-    statistics = LLAMA_STATISTICS.search(line)
-    if statistics is not None:
-        drafted, accepted = (float(v) for v in statistics.groups())
-        drafts = LLAMA_DRAFTS.search(line)
-        return Reading(
-            "llama.cpp",
-            "statistics",
-            float(drafts.group(1)) if drafts else None,
-            drafted,
-            accepted,
-            total=True,
-        )
-    return None
-
-
-def _with_positions(reading: Reading, shares: tuple[float, ...]) -> Reading:
-    """Rates by position, which divide by all rounds; these follow from their sum if they are not printed."""
-    rounds = reading.rounds
-    if rounds is None and reading.accepted and sum(shares) > 0:
-        rounds = reading.accepted / sum(shares)
-    if rounds is None:
-        return reading
-    return Reading(
-        reading.engine,
-        reading.form,
-        rounds,
-        reading.drafted,
-        reading.accepted,
-        tuple(share * rounds for share in shares),
-        (),
-        reading.length,
-        reading.rate,
-        reading.total,
-    )
-
-
-# SGLang
-
-SGLANG = re.compile(rf"accept len: {NUMBER}")
-SGLANG_RATE = re.compile(rf"accept rate: {NUMBER}")
-
-
-def _sglang(line: str) -> Reading | None:
-    found = SGLANG.search(line)
-    if found is None:
-        return None
-    rate = SGLANG_RATE.search(line)
-    return Reading(
-        "SGLang", "decode line", length=float(found.group(1)), rate=float(rate.group(1)) if rate else None
-    )
-
-
-LINES: tuple[Callable[[str], Reading | None], ...] = (_vllm, _llama, _sglang)
-
-
-def _shares(text: str) -> tuple[float, ...]:
-    values = [_number(part.strip()) for part in text.split(",") if part.strip()]
-    usable = [v for v in values if v is not None and 0.0 <= v <= 1.0]
-    return tuple(usable[:MOST_POSITIONS]) if len(usable) == len(values) else ()
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return None
-
-
-def _plain(value: Any) -> float | None:
-    """A finite number that is not negative; None for anything else."""
-    usable = type(value) in (int, float) and 0 <= value < 1e15
-    return float(value) if usable else None

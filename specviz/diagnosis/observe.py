@@ -18,9 +18,10 @@ from specviz.decoding.protocols import Pair
 from specviz.decoding.run import DecodingRun, RunError
 from specviz.decoding.trace import Trace
 from specviz.diagnosis import rows, tables
-from specviz.diagnosis.along import EQUAL, NOW, Along, Source, along
+from specviz.diagnosis.along import Along, along
 from specviz.diagnosis.prompts import Prompt, answer_ids, encode
 from specviz.diagnosis.setting import STYLES, Setting
+from specviz.diagnosis.walkers import EQUAL, NOW, Source
 from specviz.exactness.cache_check import check_caches
 from specviz.exactness.evidence import emitted, leak_test
 

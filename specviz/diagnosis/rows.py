@@ -9,13 +9,15 @@ from specviz.decoding.drafters.ngram import NgramDrafter
 from specviz.decoding.protocols import Pair
 from specviz.decoding.trace import TokenText, Trace
 from specviz.diagnosis import causes, tables
-from specviz.diagnosis.along import EQUAL, NOW, Along
+from specviz.diagnosis.along import Along
 from specviz.diagnosis.kinds import kind_of
 from specviz.diagnosis.setting import Setting
 from specviz.diagnosis.walk import kept, lookups
+from specviz.diagnosis.walkers import EQUAL, NOW
 from specviz.tokens import visible
 
 DIGITS = 6  # significant digits of a number
+AS_RECORDED = ("state", "token", "p", "q", "u", "beta", "p_entropy", "q_entropy", "p_rank", "q_rank")
 LONGEST = 60  # characters of a token's text
 
 
@@ -49,7 +51,8 @@ def run(
         drafts = round.draft_tokens
         lost = round.k - round.accepted
         _append(
-            columns["rounds"],
+            columns,
+            "rounds",
             prompt=index,
             round=round.number,
             start=begin,
@@ -57,8 +60,8 @@ def run(
             accepted=round.accepted,
             committed=len(round.committed),
             short=undrafted,
-            draft_seconds=short(round.draft_seconds),
-            verify_seconds=short(round.verify_seconds),
+            draft_seconds=round.draft_seconds,
+            verify_seconds=round.verify_seconds,
         )
         for number, position in enumerate(round.positions[:-1], 1):
             cause, instead = "", None
@@ -88,21 +91,13 @@ def run(
                     causes.same_text([texts.get(t, b"") for t in drafts[number - 1 :]], committed),
                 )
             _append(
-                columns["positions"],
+                columns,
+                "positions",
                 prompt=index,
                 round=round.number,
                 position=number,
-                state=position.state,
-                token=position.token,
                 text=_shown(trace.tokens.get(position.token or 0)),
-                p=short(position.p),
-                q=short(position.q),
-                u=short(position.u),
-                beta=short(position.beta),
-                p_entropy=short(position.p_entropy),
-                q_entropy=short(position.q_entropy),
-                p_rank=position.p_rank,
-                q_rank=position.q_rank,
+                **{name: getattr(position, name) for name in AS_RECORDED},
                 instead=instead,
                 cause=cause,
                 lost=lost if position.state == "rejected" else 0,
@@ -148,7 +143,8 @@ def served(
                 refused = at
         lost = k - accepted
         _append(
-            columns["rounds"],
+            columns,
+            "rounds",
             prompt=prompt,
             round=number,
             start=begin,
@@ -156,8 +152,6 @@ def served(
             accepted=accepted,
             committed=accepted + 1,
             short=0,
-            draft_seconds=None,
-            verify_seconds=None,
         )
         for place in range(accepted + (refused is not None)):
             at = begin + place
@@ -174,21 +168,19 @@ def served(
                 removed = "top-k" if p == 0.0 and not setting.sampling.greedy else ""
                 cause = _cause(measured, at, [*ids, *answer[:at]], answer[at], numbers, removed, same)
             _append(
-                columns["positions"],
+                columns,
+                "positions",
                 prompt=prompt,
                 round=number,
                 position=place + 1,
                 state="accepted" if judged else "rejected",
                 token=token,
                 text=_shown(pair.token_text(token)) if token >= 0 else "",
-                p=short(p),
-                q=short(q),
-                u=None,
-                beta=short(measured.beta[f"draft|{NOW}"][at]),
-                p_entropy=short(measured.p_entropy[at]),
-                q_entropy=short(measured.q_entropy[at]),
-                p_rank=None,
-                q_rank=None,
+                p=p,
+                q=q,
+                beta=measured.beta[f"draft|{NOW}"][at],
+                p_entropy=measured.p_entropy[at],
+                q_entropy=measured.q_entropy[at],
                 instead=None if judged else answer[at],
                 cause=cause,
                 lost=0 if judged else lost,
@@ -269,22 +261,23 @@ def tokens(
     for i, token in enumerate(answer):
         text = pair.token_text(token)
         _append(
-            table,
+            columns,
+            "tokens",
             prompt=prompt,
             index=i,
             round=int(rounds[i]),
             token=token,
             text=_shown(text),
             kind=kind_of(text),
-            p=short(measured.p[i]),
-            logprob=short(measured.logprob[i]),
-            p_top=short(measured.p_top[i]),
-            p_entropy=short(measured.p_entropy[i]),
-            q_entropy=short(measured.q_entropy[i]),
-            q_logprob=short(measured.q_logprob[i]),
-            beta=short(measured.beta[f"draft|{NOW}"][i]),
-            beta_second=None if second is None else short(second[i]),
-            outside=short(measured.outside[i]),
+            p=measured.p[i],
+            logprob=measured.logprob[i],
+            p_top=measured.p_top[i],
+            p_entropy=measured.p_entropy[i],
+            q_entropy=measured.q_entropy[i],
+            q_logprob=measured.q_logprob[i],
+            beta=measured.beta[f"draft|{NOW}"][i],
+            beta_second=None if second is None else second[i],
+            outside=measured.outside[i],
             lacking=bool(measured.lacking[i]),
             looked_up=int(proposed[i]),
             looked_up_right=int(right[i]),
@@ -298,9 +291,13 @@ def _shown(token: TokenText | None) -> str:
     return "" if token is None else visible(token)[:LONGEST]
 
 
-def _append(columns: tables.Columns, **values: Any) -> None:
-    for name, value in values.items():
-        columns[name].append(value)
+def _append(columns: dict[str, tables.Columns], table: str, **values: Any) -> None:
+    """Add a row: numbers with few digits, None in the columns that are not named."""
+    unknown = values.keys() - tables.TABLES[table].keys()
+    assert not unknown, unknown
+    for name in tables.TABLES[table]:
+        value = values.get(name)
+        columns[table][name].append(short(value) if isinstance(value, float) else value)
 
 
 def short(value: Any) -> Any:

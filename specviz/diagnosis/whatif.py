@@ -1,84 +1,22 @@
 """What would help: the same positions under other settings, as expected rounds along the committed texts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from specviz.decoding.drafters import COPYING
-from specviz.diagnosis.along import EQUAL, NOW
 from specviz.diagnosis.costs import Costs
+from specviz.diagnosis.plans import Label, Option, Outcome, Plan
 from specviz.diagnosis.setting import Setting
 from specviz.diagnosis.tables import LAW
 from specviz.diagnosis.walk import MOST_K, intervals, kept, walk
+from specviz.diagnosis.walkers import EQUAL, NOW
 
-Label = Literal["exact", "approximate", "bound"]
 ALIKE = (0.01, 0.05, 0.2, 0.5, 0.8)  # p(x) between which tokens count as alike
 LEAST = 0.5  # drafts a round: a stop that leaves less is no drafting
 STOPS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0)  # nats of q's entropy above which a block stops
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A way to draft.
-
-    Attributes:
-        source: "draft", "second", or the style of the draft's prompt ("plain", "chat", "own", "same").
-        controls: name of the draft's controls: "now", "equal", "t0.8", "open", "open t0.8".
-        k: draft tokens a round.
-        lookup: ask prompt lookup first, the draft where nothing matches.
-        full: as if the draft could propose every token: "" (as it is), "bound" (and were always right
-            where it cannot now), "estimate" (as often right there as elsewhere).
-        stop: stop a block where the entropy of q is above this many nats; None never.
-    """
-
-    source: str = "draft"
-    controls: str = NOW
-    k: int = 4
-    lookup: bool = False
-    full: Literal["", "bound", "estimate"] = ""
-    stop: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a plan would give, with 95% intervals from resampled prompts.
-
-    Attributes:
-        mean, low, high: mean acceptance length, 1 + accepted / rounds.
-        gain, gain_low, gain_high: mean less the present plan's, on the same resampled prompts.
-        drafted: draft tokens that the model makes in a round.
-        speed, speed_low, speed_high: predicted speed-up over plain decoding; None without costs.
-        label: "exact" in expectation on these texts, "approximate", or "bound".
-    """
-
-    mean: float
-    low: float
-    high: float
-    gain: float
-    gain_low: float
-    gain_high: float
-    drafted: float
-    speed: float | None
-    speed_low: float | None
-    speed_high: float | None
-    label: Label
-
-    @property
-    def sure(self) -> bool:
-        """Whether it is more, or less, than noise."""
-        return self.gain_low > 0.0 or self.gain_high < 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """A change that can be ticked: `changes` are fields of `Plan`."""
-
-    key: str
-    title: str
-    changes: dict[str, Any]
-    source: str  # where the numbers come from
 
 
 class Texts:
