@@ -44,7 +44,7 @@ def world(monkeypatch, tmp_path):
 
 
 def names(shelf):
-    return [target for target, _ in shelf.pairs]
+    return [target for target, *_ in shelf.pairs]
 
 
 def test_the_pair_used_longest_ago_goes_before_a_new_one_is_loaded(world):

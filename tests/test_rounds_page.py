@@ -13,7 +13,7 @@ from waiting import finish
 
 from specviz import traces
 from specviz.decoding import codec
-from specviz.recipe import Recipe
+from specviz.recipe import Recipe, to_link
 from specviz.ui.rounds.inspector import NOTATIONS
 from specviz.ui.state import pairs, runs
 
@@ -338,7 +338,7 @@ def test_the_settings_of_a_trace_are_found_again_unless_the_controls_cannot_say_
 
 
 def test_recipes_survive_a_link():
-    from specviz.recipe import from_link, to_link
+    from specviz.recipe import from_link
 
     recipe = Recipe(
         prompt="a & b\n😀", k=7, temperature=1.25, own=True, draft_temperature=0.0, stop="\n", chat=True
@@ -399,3 +399,40 @@ def test_one_press_makes_the_draft_greedy():
     assert app.number_input(key="temperature").value == 1.0
     app.toggle(key="own").set_value(False).run()
     assert not app.button(key="greedy-draft").disabled
+
+
+def test_a_link_with_constraints_and_a_conversation_fills_the_controls_and_makes_that_run():
+    recipe = Recipe(
+        prompt="ab",
+        chat=True,
+        system='Say "x"',
+        turns="a\n---\nb",
+        template='{"enable_thinking": false}',
+        bias='42: -5, " Paris": 2.5',
+        ban="7",
+        force="9",
+        min_tokens=3,
+        ignore_eos=True,
+        grammar="[a-z]+",
+        grammar_kind="regex",
+        constrain="target",
+        device="cpu",
+        dtype="float32",
+    )
+    app = open_app(**to_link(recipe))
+    assert not app.exception
+    for name in ("system", "turns", "bias", "ban", "force", "grammar"):
+        found = [w.value for w in (*app.text_area, *app.text_input) if w.key == name]
+        assert found == [getattr(recipe, name)]
+    assert app.query_params["bias"] in (recipe.bias, [recipe.bias])
+    assert "11 set" in str([e.label for e in app.expander])
+
+
+def test_settings_that_do_not_fit_are_said_and_cannot_be_run():
+    app = open_app(prompt="a", system="<b>x</b>")
+    assert "These settings do not fit together." in texts(app)
+    assert "switch it on" in texts(app)
+    assert next(b for b in app.button if b.key == "run_toggle").disabled
+    hostile = open_app(prompt="a", ban="<img src=x>", device="/dev/null", dtype="int8")
+    assert "which cannot be read" in texts(hostile)
+    assert not hostile.exception

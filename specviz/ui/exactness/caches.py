@@ -28,10 +28,10 @@ class Auditing(jobs.Job):
         checks: all so far, a round's together.
     """
 
-    def __init__(self, key: tuple, recipe: Recipe, prompt: tuple[int, ...]) -> None:
+    def __init__(self, key: tuple, recipe: Recipe, prompt: tuple[int, ...], written: int) -> None:
         super().__init__()
         self.key, self.needs = key, (recipe,)
-        self.recipe, self.prompt = recipe, prompt
+        self.recipe, self.prompt, self.written = recipe, prompt, written
         self.pair: Any = None
         self.checks: list[CacheCheck] = []
         self._run: DecodingRun | None = None
@@ -62,7 +62,8 @@ class Auditing(jobs.Job):
 
     def turn(self, pair: Any) -> None:
         if self._run is None:
-            self.pair, self._run = pair, self.recipe.start(pair, prompt=list(self.prompt))
+            self.pair = pair
+            self._run = self.recipe.start(pair, prompt=list(self.prompt), written=self.written)
         self._run.step()
         self.checks += check_caches(self._run)
 
@@ -79,7 +80,9 @@ def auditing(entry: Entry) -> Auditing | None:
     key = entry.name, rule
     name = keys.of(keys.AUDITING, *key)
     recipe = replace(entry.recipe, rule=rule)
-    return jobs.kept(name) or jobs.keep(name, Auditing(key, recipe, entry.trace.prompt_ids))
+    return jobs.kept(name) or jobs.keep(
+        name, Auditing(key, recipe, entry.trace.prompt_ids, entry.trace.written)
+    )
 
 
 def results(entry: Entry) -> dict[str, tuple[int | None, int]]:

@@ -6,6 +6,7 @@ from typing import Any
 import streamlit as st
 
 from specviz.decoding.block import EXACT_RULES
+from specviz.decoding.controls import bind
 from specviz.decoding.faults import Fault
 from specviz.decoding.verify import verify_block
 from specviz.exactness.continuations import EndToEnd, EndToEndCheck
@@ -60,6 +61,8 @@ class Continuations(jobs.Job):
     def turn(self, pair: Any) -> None:
         if self.work is None:
             self.pair = pair
+            start = len(self.trace.prompt_ids) - self.trace.written
+            target, draft = (bind(controls, pair, start) for controls in self.recipe.samplings(pair))
             self.work = EndToEnd(
                 pair,
                 self.trace.prompt_ids,
@@ -67,8 +70,8 @@ class Continuations(jobs.Job):
                 verifier=EXACT_RULES.get(self.recipe.rule, verify_block),
                 drafter=self.recipe.drafter,
                 k=self.recipe.k,
-                sampling=self.recipe.sampling,
-                draft_sampling=self.recipe.draft_sampling,
+                sampling=target,
+                draft_sampling=draft,
                 length=self.length,
             )
             return

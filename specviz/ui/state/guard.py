@@ -20,6 +20,8 @@ def refusal(recipe: Recipe) -> str:
         return "This server shows recordings only. Start SpecViz on your own machine to run it yourself."
     if held.pinned and (recipe.target, recipe.draft) != (held.target, held.draft):
         return f"This server works with one pair of models only: {_pair(held.target, held.draft)}."
+    if held.pinned and any((recipe.device, recipe.dtype, recipe.draft_device, recipe.draft_dtype)):
+        return "This server chooses device and dtype itself."
     wrong = [name for name in (recipe.target, recipe.draft) if name and not _allowed(name)]
     if not wrong:
         return ""

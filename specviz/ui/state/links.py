@@ -9,11 +9,13 @@ import streamlit as st
 
 from specviz import recipe as recipes
 from specviz.decoding.block import BLOCK, EXACT_RULES
+from specviz.models.asked import why_not
 from specviz.recipe import CONTROLS, Recipe, Replaced, limits, to_link
 from specviz.settings import settings
 from specviz.ui.shell.markup import code
 from specviz.ui.state import guard, keys
 from specviz.ui.state.address import hidden
+from specviz.ui.state.feeding import feeding
 
 DRAFTERS = {
     "model": "small model",
@@ -84,6 +86,9 @@ def recipe_panel(
         st.text(why)  # it may name what a link asks for
     elif why := _too_long(recipe):
         st.error(why, icon=":material/error:")
+    elif why := why_not(recipe):
+        st.error("These settings do not fit together.", icon=":material/error:")
+        st.text(why)
     elif recipe != _meaning(_settings(), shown):
         _write_address(recipe)
     for trouble in st.session_state.get(keys.UNUSABLE, ()):
@@ -108,12 +113,13 @@ def _controls(disabled: bool, shown: Recipe | None) -> Recipe:
         "Sampling, limits, models", icon=":material/tune:", key=keys.DETAILS_OPEN, on_change="rerun"
     ):
         values |= _details(control, disabled)
+    values |= feeding(control, disabled)
     return Recipe(**{f.name: values.get(f.name, getattr(recipes.DEFAULT, f.name)) for f in fields(Recipe)})
 
 
 def refused(recipe: Recipe) -> str:
     """Why these settings cannot be run, or ""."""
-    return guard.refusal(recipe) or _too_long(recipe)
+    return guard.refusal(recipe) or _too_long(recipe) or why_not(recipe)
 
 
 def _too_long(recipe: Recipe) -> str:

@@ -19,7 +19,8 @@ from specviz.recipe import Recipe
 from specviz.settings import settings
 from specviz.ui.state import device, guard, trouble
 
-Key = tuple[str, str]
+Key = tuple[str, ...]
+FROM = ("target", "draft", "device", "dtype", "draft_device", "draft_dtype")  # what a pair is loaded from
 
 
 class PairShelf:
@@ -76,19 +77,21 @@ class PairShelf:
         from specviz.models import sources
         from specviz.models.pair import load_pair
 
-        target, draft = key = _key(recipe)
+        key = _key(recipe)
+        target, draft = recipe.target, recipe.draft
         with self._lock:
-            beside = next((p for (t, _), p in reversed(self.pairs.items()) if t == target), None)
+            beside = next((p for k, p in reversed(self.pairs.items()) if _base(k) == _base(key)), None)
         new = {draft} - {"", target} if beside is not None else {target, draft} - {""}
         folders = [sources.fetch(source, report) for source in sorted(new)]
-        self._make_room(key, folders)
+        self._make_room(recipe, folders)
         report(Progress("waiting for the device", 0, 0))
-        pair = device.do(lambda: load_pair(target, draft or None, progress=report, beside=beside))
+        asked: dict[str, Any] = {name: getattr(recipe, name) for name in FROM[2:] if getattr(recipe, name)}
+        pair = device.do(lambda: load_pair(target, draft or None, progress=report, beside=beside, **asked))
         with self._lock:
             self.pairs[key] = pair
         return pair
 
-    def _make_room(self, key: Key, folders: list) -> None:
+    def _make_room(self, recipe: Recipe, folders: list) -> None:
         """Let pairs go until the new one fits.
 
         Raises:
@@ -96,7 +99,7 @@ class PairShelf:
         """
         from specviz.models import memory, sources
 
-        place = sources.place(None, None)
+        place = sources.place(recipe.device or None, recipe.dtype or None)
         need = sum(memory.needed(folder, place.dtype) for folder in folders)
         limit = settings().kept_pairs * 2**20 or (memory.total(place.device) or 0) // 2
         while True:
@@ -107,8 +110,9 @@ class PairShelf:
             if (not limit or held + need <= limit) and (left is None or need <= left):
                 return
             if idle is None:
+                names = " + ".join(filter(None, (recipe.target, recipe.draft)))
                 raise LoadError(
-                    f"{' + '.join(filter(None, key))} needs about {_gib(need)}, and there is no room: "
+                    f"{names} needs about {_gib(need)}, and there is no room: "
                     f"{_gib(held)} are taken by pairs that runs are using"
                     + (f", {_gib(left)} are left on {place.device}" if left is not None else "")
                     + (f", and this server keeps at most {_gib(limit)} of models" if limit else "")
@@ -134,7 +138,12 @@ def _gib(size: int) -> str:
 
 
 def _key(recipe: Recipe) -> Key:
-    return recipe.target, recipe.draft
+    return tuple(getattr(recipe, name) for name in FROM)
+
+
+def _base(key: Key) -> Key:
+    """What the target is loaded from: pairs that have it in common share its weights."""
+    return key[0], *key[2:4]
 
 
 _SHELF = PairShelf()

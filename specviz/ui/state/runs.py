@@ -83,7 +83,9 @@ def branch(entry: Entry, at: tuple[int, int], token: int | None, recipe: Recipe)
     drafted = round.draft_tokens[: min(position - 1, round.accepted)]
     taken = () if token is None else (token,)
     parent = (entry.name, number, position)
-    jobs.start(_begin(Running(new_name(), recipe, [*before, *drafted, *taken], parent)))
+    prompt = [*before, *drafted, *taken]
+    written = len(prompt) - len(trace.prompt_ids) + trace.written
+    jobs.start(_begin(Running(new_name(), recipe, prompt, parent, written)))
 
 
 def _begin(running: Running) -> Running:

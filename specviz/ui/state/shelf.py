@@ -48,6 +48,7 @@ class Running(jobs.Job):
         name: the run's name in the address.
         recipe: how it is made.
         prompt: token ids to start from, instead of the recipe's prompt.
+        written: how many of them, at their end, a run before this one wrote.
         parent: as of `Entry`.
 
     Attributes:
@@ -62,10 +63,12 @@ class Running(jobs.Job):
         recipe: Recipe,
         prompt: list[int] | None = None,
         parent: tuple[str, int, int] | None = None,
+        written: int = 0,
     ) -> None:
         super().__init__()
         self.needs = (recipe,)
         self.name, self.recipe, self.prompt, self.parent = name, recipe, prompt, parent
+        self.written = written
         self.entry: Entry | None = None
         self.until: int | None = None
         self.beside: Beside | None = None
@@ -88,7 +91,9 @@ class Running(jobs.Job):
 
     def turn(self, pair: Any) -> None:
         if self.entry is None:
-            given = {} if self.prompt is None else {"prompt": self.prompt}
+            given: dict[str, Any] = {}
+            if self.prompt is not None:
+                given = {"prompt": self.prompt, "written": self.written}
             plain = replace(self.recipe, drafter="ngram", k=0, rule=EXACT)
             run = self.recipe.start(pair, **given)
             self.beside = Beside(lambda: plain.start(pair, **given))
