@@ -16,7 +16,7 @@ from specviz.__main__ import main
 from specviz.decoding.block import verify_whole_block
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
-from specviz.models import checkpoints
+from specviz.models import checkpoints, hub
 from specviz.models.errors import LoadError
 from specviz.models.progress import silent
 
@@ -162,3 +162,8 @@ class TestPickles:
         old = self.folder(tmp_path, LAYOUTS["authors"](7)[1], "medusa_lm_head.pt")
         assert main(["convert-draft", str(old), str(old)]) == 1
         assert "new folder" in capsys.readouterr().err
+
+
+def test_of_a_repository_with_heads_alone_the_heads_are_fetched():
+    sizes = {"config.json": 1, "medusa_lm_head.safetensors": 2, "medusa_lm_head.pt": 2}
+    assert hub._weight_names("someone/heads", "0" * 40, sizes) == ["medusa_lm_head.safetensors"]

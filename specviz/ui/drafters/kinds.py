@@ -85,7 +85,7 @@ KINDS = (
         "The small model again, but in a single pass: behind the text stand K − 1 gaps, and each gap's row "
         "gives the next token's q.",
         "The softmax of a row that has seen the text and gaps. It does not see the drafts before it.",
-        "A draft trained for gaps (PARD, P-EAGLE): one pass a block, however large K is.",
+        "A draft trained for gaps (PARD): one pass a block, however large K is.",
         "The draft that ships with SpecViz was not trained for gaps: its first token is as good as the small "
         "model's, the later ones are guesses.",
         (FACT, STORY),
