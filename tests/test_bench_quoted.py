@@ -1,0 +1,26 @@
+"""The speeds that README quotes are those of a run of `bench engines` that is kept beside it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from specviz.speed import engines
+from specviz.speed.engines import Comparison
+
+ROOT = Path(__file__).parent.parent
+KEPT = sorted((ROOT / ".github" / "bench").glob("engines-*.json"))
+
+
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
+def test_the_table_in_readme_is_that_of_the_run(path):
+    result = Comparison.from_dict(json.loads(path.read_text(encoding="utf-8"))["engines"])
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert engines.table(result) in readme
+    assert result.machine.date[:10] in readme
+    assert result.machine.versions and result.machine.short
+    assert all(difference.near_tie for difference in result.differences)
+
+
+def test_a_run_is_kept():
+    assert KEPT
