@@ -81,6 +81,20 @@ def test_the_short_and_the_long_way_agree():
         assert inverse_cdf(weights, u) == slow
 
 
+def test_draws_from_the_tail_of_a_large_vocabulary_agree_too():
+    """Above the mean and below it, with equal weights, and at the very end."""
+    rng = np.random.default_rng(5)
+    for coarse in (False, True):
+        weights = np.exp(rng.normal(0.0, 3.0, 20_000))
+        if coarse:
+            weights = np.ceil(weights)
+        order = np.argsort(-weights, kind="stable")
+        sums = np.cumsum(weights[order])
+        for u in (*rng.random(30), 0.97, 0.999, 0.9999999, np.nextafter(1, 0)):
+            place = min(int(np.searchsorted(sums, u * weights.sum(), side="right")), len(order) - 1)
+            assert inverse_cdf(weights, u) == order[place]
+
+
 @pytest.mark.parametrize("weights", [[0.0, 0.0], [np.nan, 1.0], [np.inf, 1.0]])
 def test_weights_without_a_law_are_refused(weights):
     with pytest.raises(ValueError, match="cannot draw"):

@@ -147,20 +147,22 @@ def inverse_cdf(weights: np.ndarray, u: float) -> int:
     cumulative = np.cumsum(weights[ids])
     if goal < cumulative[-1]:  # most draws fall on few tokens
         return int(ids[np.searchsorted(cumulative, goal, side="right")])
-    return _far_down(weights, goal)
+    return _far_down(weights, goal, total / len(weights))
 
 
-def _far_down(weights: np.ndarray, goal: float) -> int:
-    """The token at `goal` on the cumulative weights of the whole vocabulary.
+def _far_down(weights: np.ndarray, goal: float, mean: float) -> int:
+    """The token at `goal` on the cumulative weights, of those above the mean where that is enough.
 
     Sorting the values alone is many times faster than sorting the ids with them, and one value leads to its
     token: of equal ones the lower id stands first.
     """
-    rising = np.sort(weights)
-    sums = np.cumsum(rising[::-1])
-    last = len(rising) - 1 - int(np.searchsorted(rising, 0.0, side="right"))  # that has a weight
+    for floor in (mean, 0.0):
+        rising = np.sort(weights[np.flatnonzero(weights > floor)])
+        sums = np.cumsum(rising[::-1])
+        if len(sums) and goal < sums[-1]:
+            break
     # Rounding may leave the last sum at or below the goal: then it is the last token.
-    place = min(int(np.searchsorted(sums, goal, side="right")), last)
+    place = min(int(np.searchsorted(sums, goal, side="right")), len(rising) - 1)
     value = rising[len(rising) - 1 - place]
     heavier = len(rising) - int(np.searchsorted(rising, value, side="right"))
     return int(np.flatnonzero(weights == value)[place - heavier])

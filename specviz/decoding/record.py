@@ -192,9 +192,10 @@ def _held(p: np.ndarray, q: np.ndarray | None) -> Any:
 
     Sums over them are those over the whole row (V,), and cost what their number costs.
     """
-    if np.count_nonzero(p) * SPARSE > len(p) or (q is not None and np.count_nonzero(q) * SPARSE > len(q)):
-        return slice(None)
-    return np.flatnonzero(p) if q is None else np.union1d(np.flatnonzero(p), np.flatnonzero(q))
+    likely = p > 0.0
+    if q is not None:
+        likely |= q > 0.0
+    return slice(None) if np.count_nonzero(likely) * SPARSE > len(p) else np.flatnonzero(likely)
 
 
 def _names(held: Any, places: np.ndarray) -> np.ndarray:
@@ -317,7 +318,8 @@ def _rest(
     count = vocab_size - len(table.ids)
     ids = np.array(table.ids)
     if not isinstance(held, slice):
-        ids = np.searchsorted(held, ids[np.isin(ids, held)])
+        places = np.minimum(np.searchsorted(held, ids), len(held) - 1)
+        ids = places[held[places] == ids]
     # Products with 0/1 weights: several times faster than picking elements by a mask.
     over, under = work[:2]
     if q is None:

@@ -155,28 +155,37 @@ def _filter(sampling: SamplingConfig, scores: np.ndarray, weights: np.ndarray, r
     kept = weights
     if 0 < sampling.top_k < len(scores):
         held = np.flatnonzero(scores >= kth_largest(scores, sampling.top_k))
-        held, kept = _drop_others(held, weights, removed, "top-k")
+        held, kept = _drop_others(None, held, weights, removed, "top-k")
     if sampling.top_p < 1.0:
         leading = _nucleus(kept, sampling.top_p)
-        held, kept = _drop_others(leading if held is None else held[leading], weights, removed, "top-p")
+        leading = leading if held is None else held[leading]
+        held, kept = _drop_others(held, leading, weights, removed, "top-p")
     if sampling.min_p:
         likely = np.flatnonzero(kept >= sampling.min_p)
-        held, kept = _drop_others(likely if held is None else held[likely], weights, removed, "min-p")
+        likely = likely if held is None else held[likely]
+        held, kept = _drop_others(held, likely, weights, removed, "min-p")
     if held is not None:
         weights.fill(0.0)
         weights[held] = kept
 
 
 def _drop_others(
-    ids: np.ndarray, weights: np.ndarray, removed: np.ndarray, reason: str
+    held: np.ndarray | None, ids: np.ndarray, weights: np.ndarray, removed: np.ndarray, reason: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mark all tokens but `ids` as removed, unless another control was first.
+
+    Args:
+        held: what an earlier filter left, of which `ids` are some; None if there was none.
+        ids, weights, removed, reason: what stays; (V,) weights and codes of all; why the others go.
 
     Returns:
         Those of `ids` that no control has removed, and their weights.
     """
     ids = ids[removed[ids] == 0]
-    np.putmask(removed, removed == 0, REMOVED.index(reason))
+    if held is None:
+        np.putmask(removed, removed == 0, REMOVED.index(reason))
+    else:
+        removed[held] = REMOVED.index(reason)
     removed[ids] = 0
     return ids, weights[ids]
 
