@@ -79,3 +79,35 @@ def test_a_weak_draft_on_a_few_short_texts_is_not_called_broken(draft, broken):
     )
     found = findings._broken({"tokens": tokens}, Setting(), 49152)
     assert [finding.key for finding in found] == (["broken-weights"] if broken else [])
+
+
+def test_a_template_of_the_drafts_own_is_named_also_where_it_was_not_used(tmp_path):
+    import torch
+    from tiny import CHAT, VOCAB, letter_tokenizer, llama, tiny_pair
+
+    from specviz.diagnosis.audit import Audit
+    from specviz.diagnosis.observe import Bench
+    from specviz.diagnosis.prompts import parse
+    from specviz.diagnosis.report import Report
+    from specviz.models.language_model import TransformersModel
+
+    held, draft = tiny_pair(template=CHAT), llama(1)
+    with torch.no_grad(), torch.random.fork_rng():
+        torch.manual_seed(3)
+        for weight in draft.parameters():
+            weight.add_(0.02 * torch.randn_like(weight))
+    held.draft = TransformersModel(draft, "near", len(VOCAB))
+    other = letter_tokenizer(
+        template="{% for message in messages %}abc-abc: {{ message['content'] }}</s>zzz{% endfor %}"
+    )
+    said = {}
+    for style in ("same", "own"):
+        setting = Setting(chat=True, draft_prompt=style, max_new_tokens=24, self_checks=0)
+        prompts = parse("\n".join(f"where is order {1000 + 37 * i}?" for i in range(8)), False)
+        work = Audit(tmp_path / style, prompts, setting)
+        while not work.finished:
+            work.step(Bench(held, setting, draft_tokenizer=other))
+        work.close()
+        said[style] = [finding.key for finding in Report.of(tmp_path / style).findings]
+    assert said["own"][0] == "prompt"
+    assert "own-template" in said["same"] and "own-template" not in said["own"]

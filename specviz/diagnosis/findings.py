@@ -59,7 +59,7 @@ def findings(
     worth.sort(key=lambda f: -(f.gain or 0.0))
     if all(f.key != "prompt" for f in worth):  # behind another prompt any draft looks broken
         faults += _broken(frames, setting, vocabulary)
-    return [*faults, *worth, _weak(frames, texts, faults, worth)]
+    return [*faults, *worth, _weak(frames, texts, faults, worth), *_template(setting, texts)]
 
 
 def _caches(checks: dict[str, Any]) -> list[Finding]:
@@ -233,6 +233,26 @@ def _prompt(option: Option, texts: Texts, now: Outcome) -> Finding | None:
         "the two prompts token by token, spaces at their ends included.",
         outcome.gain,
     )
+
+
+def _template(setting: Setting, texts: Texts) -> list[Finding]:
+    """A template of the draft's own that costs much, where the audit gave the draft the target's prompt."""
+    option = next((option for option in texts.options() if option.key == "own"), None)
+    if option is None or setting.draft_prompt != "same":
+        return []
+    now, outcome = texts.outcome(texts.now), texts.outcome(texts.plan([option]))
+    if outcome.gain_high >= 0.0 or outcome.gain > -WORTH * now.mean:
+        return []
+    return [
+        Finding(
+            "own-template",
+            "setting",
+            "The draft came with another chat template",
+            f"Reading its prompts through that one it would bring {outcome.mean:.2f} tokens a round instead "
+            f"of {now.mean:.2f}. Here it read what the target reads. If your engine gives it its own template, "
+            "this is what you lose: audit it as it is served (the draft's prompt: own; --draft-prompt own).",
+        )
+    ]
 
 
 def _controls(option: Option, setting: Setting, texts: Texts, now: Outcome) -> Finding | None:
