@@ -249,7 +249,7 @@ def _template(setting: Setting, texts: Texts) -> list[Finding]:
             "setting",
             "The draft came with another chat template",
             f"Reading its prompts through that one it would bring {outcome.mean:.2f} tokens a round instead "
-            f"of {now.mean:.2f}. Here it read what the target reads. If your engine gives it its own template, "
+            f"of {now.mean:.2f}. Here it read what the target reads. If your engine gives it its own, "
             "this is what you lose: audit it as it is served (the draft's prompt: own; --draft-prompt own).",
         )
     ]
