@@ -19,6 +19,8 @@ from specviz.decoding.grammar import Grammar, GrammarError, Mask
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import effective_probs
 from specviz.decoding.verify import verify_block
+from specviz.reading.explain import REASONS
+from specviz.reading.logit_steps import chain
 
 PROMPT = (0, 1, 0, 0, 1)  # "abaab": prompt lookup finds what to copy
 A, B, EOS = 0, 1, 2
@@ -241,6 +243,21 @@ def test_a_trace_keeps_the_controls_and_what_each_removed():
     grammar_only = DecodingRun(pair, PROMPT, k=0, sampling=SamplingConfig(grammar=REGEX))
     table = grammar_only.step().positions[0].table
     assert dict(zip(table.ids, table.target_removed, strict=True))[EOS] == "grammar"
+
+
+@pytest.mark.parametrize("name", CONTROLS)
+def test_every_step_from_logit_to_probability_is_told(name):
+    pair = table_pair(3, seed=3, eos=[EOS])
+    made = DecodingRun(pair, PROMPT, k=2, sampling=CONTROLS[name], max_new_tokens=LENGTH)
+    list(made)
+    trace = codec.loads(codec.dumps(made.trace()))
+    for round in trace.rounds:
+        for row, position in enumerate(round.positions):
+            for token in position.table.ids:
+                told = [chain(trace, round, row, token, model) for model in ("target", "draft")]
+                assert all(c is None or c.probability == pytest.approx(c.recorded, abs=1e-6) for c in told)
+            for removed in {*position.table.target_removed, *position.table.draft_removed} - {""}:
+                assert removed in REASONS
 
 
 # --- mutants -------------------------------------------------------------------------------------------

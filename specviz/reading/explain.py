@@ -24,6 +24,9 @@ REASONS: dict[Removed, str] = {
     "min-p": "min-p took it out",
     "greedy": "at temperature 0 only the largest score counts",
     "vocabulary": "it is outside the vocabulary",
+    "min new tokens": "the text may not end before its least number of new tokens",
+    "grammar": "the grammar does not allow it here",
+    "forced": "another token is forced here",
 }
 COPYING = ("ngram", "suffix")  # drafters that copy from the text
 BLIND = ("medusa", "parallel")  # whose q of a token does not know the drafts before it

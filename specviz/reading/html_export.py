@@ -160,6 +160,10 @@ def _sampling(sampling: SamplingConfig) -> str:
     words += [f"min-p {sampling.min_p:g}"] * bool(sampling.min_p)
     words += [f"repetition penalty {sampling.repetition_penalty:g}"] * (sampling.repetition_penalty != 1.0)
     words += [count(len(sampling.banned), "banned token")] * bool(sampling.banned)
+    words += [count(len(sampling.bias), "biased token")] * bool(sampling.bias)
+    words += [count(len(sampling.forced), "forced token")] * bool(sampling.forced)
+    words += [f"at least {sampling.min_new_tokens} new tokens"] * bool(sampling.min_new_tokens)
+    words += [f"{sampling.grammar}"] * bool(sampling.grammar)
     return ", ".join(words)
 
 

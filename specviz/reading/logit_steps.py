@@ -12,7 +12,11 @@ Model = Literal["target", "draft"]
 
 STEPS = (
     "logit",
+    "logit bias",
     "repetition penalty",
+    "min new tokens",
+    "grammar",
+    "forced",
     "banned",
     "temperature",
     "top-k",
@@ -82,7 +86,7 @@ def chain(trace: Trace, round: Round, row: int, token: int, model: Model) -> Cha
     if logit is None or removed == "vocabulary" or unexplained:
         return Chain(model, token, (), recorded, recorded)
     history = (*prefix(trace, round), *round.draft_tokens[:row])
-    steps = _scores(logit, token in history, sampling, removed)
+    steps = _scores(logit, token, token in history, sampling, removed)
     last = steps[-1].value
     if last is None:
         steps.append(Step("probability", 0.0))
@@ -95,10 +99,14 @@ def chain(trace: Trace, round: Round, row: int, token: int, model: Model) -> Cha
     return Chain(model, token, tuple(steps), steps[-1].value or 0.0, recorded)
 
 
-def _scores(logit: float, seen: bool, sampling: SamplingConfig, removed: Removed) -> list[Step]:
+def _scores(logit: float, token: int, seen: bool, sampling: SamplingConfig, removed: Removed) -> list[Step]:
     """The steps up to the filters. The last one has no value if the token was removed."""
     score = logit
     steps = [Step("logit", score)]
+    if sampling.bias:
+        bias = dict(sampling.bias).get(token, 0.0)
+        score += bias
+        steps.append(Step("logit bias", score, f"{bias:+g}", "" if bias else "none for this token"))
     penalty = sampling.repetition_penalty
     if penalty != 1.0:
         if seen:
@@ -119,7 +127,13 @@ def _scores(logit: float, seen: bool, sampling: SamplingConfig, removed: Removed
 
 def _controls(sampling: SamplingConfig) -> list[tuple[str, str]]:
     """Name and setting of the controls that act after the penalty, in order."""
-    controls = [("banned", "")] if sampling.banned else []
+    present = {
+        "min new tokens": str(sampling.min_new_tokens or ""),
+        "grammar": str(sampling.grammar or ""),
+        "forced": "first tokens" if sampling.forced else "",
+    }
+    controls = [(name, setting) for name, setting in present.items() if setting]
+    controls += [("banned", "")] if sampling.banned else []
     if sampling.greedy:
         return controls
     if sampling.temperature != 1.0:
