@@ -447,7 +447,7 @@ class TestEarlyExit:
 
 
 @pytest.mark.pair
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "mtp"])  # it brings no such module
 def test_every_kind_drafts_for_the_built_in_target(kind, built_in_pair):
     """Greedy: the text is the target's own, draft tokens are accepted, and the trace names the draft."""
     prompt = "List five tips for a better night's sleep."
