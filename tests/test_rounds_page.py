@@ -14,6 +14,8 @@ from waiting import finish
 from specviz import traces
 from specviz.decoding import codec
 from specviz.recipe import Recipe, to_link
+from specviz.speed import verdict
+from specviz.speed.beside import against_plain
 from specviz.ui.rounds.inspector import NOTATIONS
 from specviz.ui.state import pairs, runs
 
@@ -436,3 +438,17 @@ def test_settings_that_do_not_fit_are_said_and_cannot_be_run():
     hostile = open_app(prompt="a", ban="<img src=x>", device="/dev/null", dtype="int8")
     assert "which cannot be read" in texts(hostile)
     assert not hostile.exception
+
+
+@pytest.mark.parametrize("name, gains", [("copying", "faster"), ("story", "slower")])
+def test_the_speed_against_plain_decoding_stands_beside_the_other_figures(name, gains):
+    scale = against_plain(traces.load(name))
+    assert verdict.gains(scale.speedup) == gains
+    app = open_app(run=name)
+    assert not app.exception
+    (figure,) = [m for m in app.metric if m.label == "Speed against plain decoding"]
+    assert figure.value == f"{scale.speedup:.2f}×"
+    said = "\n".join(m.value for m in app.markdown)
+    assert f"{scale.speedup:.2f}× {'as fast as' if gains == 'faster' else 'the speed of'} plain" in said
+    assert verdict.reason(scale) in said and (gains == "faster" or verdict.wanted(scale, 4) in said)
+    assert any(link.proto.label == "Is it faster here, and why?" for link in app.get("page_link"))

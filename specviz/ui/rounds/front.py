@@ -5,6 +5,7 @@ import streamlit as st
 from specviz import traces
 from specviz.reading.story import happened
 from specviz.recipe import EXACT, Recipe
+from specviz.ui.rounds import run_bar
 from specviz.ui.shell import tour
 from specviz.ui.shell.markup import code
 from specviz.ui.state import keys, links
@@ -35,7 +36,8 @@ def story(entry: Entry, covered: bool) -> None:
     }[entry.source]
     said = "Covered: what do you expect?" if covered else happened(entry.trace)
     moral = f" {traces.recording(entry.name).moral}" if entry.source == "recorded" else ""
-    st.markdown(f"**{source}.**{moral} {said}")
+    speed = "" if covered else run_bar.against_plain_in_short(entry)
+    st.markdown(f"**{source}.**{moral} {said}{speed}")
 
 
 def summary(recipe: Recipe) -> str:

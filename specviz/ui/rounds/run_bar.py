@@ -18,6 +18,7 @@ from specviz.ui.rounds.pair_report import pair_report
 from specviz.ui.state import jobs, keys, links, runs
 from specviz.ui.state.runs import Entry
 
+COLOURS = {"faster": "green", "slower": "red", "even": "gray"}
 SOURCES = {"recorded": "recorded run", "live": "live run", "file": "opened from a file"}
 
 
@@ -198,16 +199,28 @@ def metric_row(trace: Trace, source: str) -> None:
         st.caption(f"Acceptance rate by position (of the rounds that drafted that far): {rates}")
 
 
+def against_plain_in_short(entry: Entry) -> str:
+    """The measured speed of a run in a few words, as markdown; "" if it was not measured."""
+    scale = against_plain(entry.trace)
+    if scale is None:
+        return ""
+    kind = verdict.gains(scale.speedup)
+    words = {
+        "faster": f"✓ {scale.speedup:.2f}× as fast as plain decoding",
+        "slower": f"✗ {scale.speedup:.2f}× the speed of plain decoding",
+        "even": f"= {scale.speedup:.2f}×: as fast as plain decoding",
+    }
+    return f" :{COLOURS[kind]}[**{words[kind]}.**]"
+
+
 def _against_plain(trace: Trace, scale: Scale | None, source: str) -> None:
     """Whether speculation gained in this run, in words, and the way to the reasons."""
     if scale is not None:
         where = "here" if source == "live" else "on the machine where this was made"
         kind = verdict.gains(scale.speedup)
-        colour = {"faster": "green", "slower": "red", "even": "gray"}[kind]
         wanted = verdict.wanted(scale, round(scale.k)) if kind == "slower" and scale.k >= 0.5 else ""
-        st.markdown(
-            f":{colour}[**{verdict.headline(scale.speedup, where)}.**] {verdict.reason(scale)} {wanted}"
-        )
+        headline = verdict.headline(scale.speedup, where)
+        st.markdown(f":{COLOURS[kind]}[**{headline}.**] {verdict.reason(scale)} {wanted}")
     st.page_link("pages/speed.py", label="Is it faster here, and why?", icon=":material/speed:")
 
 
