@@ -38,7 +38,9 @@ def _silence(trace: Trace) -> str:
         return ""
     emitted, silent, first = 0, 0, 0
     for round in trace.rounds:
-        if round.k == 0 and trace.max_new_tokens - emitted > 1:
+        # Where the trace says how far the draft's context reaches: constraints too may leave it no token.
+        full = trace.draft_context is None or round.start > trace.draft_context
+        if round.k == 0 and full and trace.max_new_tokens - emitted > 1:
             first = first or round.start + 1
             silent += 1
         emitted += len(round.committed)
