@@ -59,6 +59,8 @@ class Recipe:
             machine has, for a draft the target's.
         rule: "exact" for the token rule, "block" for block verification, or the name of a fault that the
             run is made with.
+        tree: shape of a tree of candidates in place of a chain of k, as `specviz.decoding.tree.shape` reads
+            it; "" for chains.
     """
 
     prompt: str = "The capital of France is"
@@ -98,6 +100,7 @@ class Recipe:
     dtype: str = ""
     draft_device: str = ""
     draft_dtype: str = ""
+    tree: str = ""
 
     @property
     def sampling(self) -> SamplingConfig:
@@ -174,6 +177,7 @@ class Recipe:
             ValueError: if the prompt or a setting does not fit the pair.
         """
         from specviz.decoding.faults import starter
+        from specviz.decoding.tree import shape
 
         sampling, draft_sampling = self.samplings(pair)
         settings: dict[str, Any] = {
@@ -188,6 +192,8 @@ class Recipe:
             "conversation": self.conversation,
             "ignore_eos": self.ignore_eos,
         }
+        if self.tree:
+            settings["tree"] = shape(self.tree)
         prompt = more.pop("prompt") if "prompt" in more else self._prompt(pair)
         return starter(self.rule)(pair, prompt, **settings | more)
 
@@ -274,6 +280,10 @@ def _checked_text(name: str, text: str, default: str) -> tuple[str, str]:
             from specviz.decoding.faults import starter
 
             starter(text)
+        if name == "tree" and text:
+            from specviz.decoding.tree import shape
+
+            shape(text)
         if name == "drafter":
             from specviz.decoding.drafters import settings_of
 

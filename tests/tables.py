@@ -77,6 +77,42 @@ class TableModel:
         return ModelOutput(np.stack(out[-rows:]))
 
 
+class BranchingLayer(TableLayer):
+    """With its tokens as keys (1, 1, n, 1), so that rows of a tree can be picked."""
+
+    @property
+    def keys(self) -> np.ndarray:
+        return np.array(self.tokens, dtype=np.int64).reshape(1, 1, -1, 1)
+
+    @keys.setter
+    def keys(self, keys: np.ndarray) -> None:
+        self.tokens = keys.ravel().tolist()
+
+    values = keys
+
+
+class BranchingTable(TableModel):
+    """A table that can be fed a tree: what a token sees through its mask is its history."""
+
+    def new_cache(self) -> TableCache:
+        cache = TableCache()
+        cache.layers = [BranchingLayer()]
+        return cache
+
+    def forward_branching(self, tokens, cache, places, rows, features=False) -> ModelOutput:
+        layer = cache.layers[0]
+        layer.tokens += tokens
+        out = []
+        for position, visible in zip(places.positions, places.visible, strict=True):
+            history = [layer.tokens[i] for i in np.flatnonzero(visible)]
+            assert position == len(history) - 1
+            out.append(self.logits(history))
+        return ModelOutput(np.stack(out[-rows:]))
+
+    def branching_problem(self) -> str:
+        return ""
+
+
 class TablePair:
     """A pair of table models. Token i prints as the i-th letter; EOS and special ids are settable."""
 
@@ -104,6 +140,14 @@ def table_pair(vocab_size=3, seed=1, **kwargs) -> TablePair:
     return TablePair(
         TableModel(vocab_size, salt=seed, name="target"),
         TableModel(vocab_size, salt=seed + 1000, name="draft"),
+        **kwargs,
+    )
+
+
+def branching_pair(vocab_size=3, seed=1, **kwargs) -> TablePair:
+    return TablePair(
+        BranchingTable(vocab_size, salt=seed, name="target"),
+        BranchingTable(vocab_size, salt=seed + 1000, name="draft"),
         **kwargs,
     )
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from branching import enumerate_law
-from tables import TableModel, TablePair, joint_law, table_pair, total_variation
+from tables import TableModel, TablePair, branching_pair, joint_law, table_pair, total_variation
 
 from specviz.decoding.faults import (
     EXACT,
@@ -214,7 +214,8 @@ ENUMERATED = [
 
 @pytest.mark.parametrize("name", ENUMERATED)
 def test_faults_change_the_law_of_a_run_and_exact_ones_do_not(name):
-    pair = table_pair(3, seed=2 if name.startswith("block-") else 4)  # where a weight stays below 1
+    make = branching_pair if name.startswith("tree-") else table_pair
+    pair = make(3, seed=2 if name.startswith("block-") else 4)  # where a weight stays below 1
     settings = CONTROLS.get(name, {})
     law = engine_law(name, pair, **settings)
     assert sum(law.values()) == pytest.approx(1.0)
@@ -405,7 +406,7 @@ def test_every_fault_says_what_it_is():
 def test_a_run_with_a_fault_records_its_name_and_can_be_saved(name):
     from specviz.decoding import codec
 
-    pair = table_pair(5, seed=2)
+    pair = (branching_pair if name.startswith("tree-") else table_pair)(5, seed=2)
     run = FAULTS[name].start(pair, (0, 1, 0, 1), k=3, max_new_tokens=30, seed=3)
     list(run)
     trace = run.trace()

@@ -11,7 +11,7 @@ class FakeRound:
     """The fields that metrics read, for a round of k drafts with `accepted` kept."""
 
     def __init__(self, k, accepted, betas):
-        self.k, self.accepted = k, accepted
+        self.k, self.accepted, self.drafted = k, accepted, k
         self.committed = (0,) * (accepted + 1)
         self.positions = [type("Row", (), {"beta": beta}) for beta in (*betas, None)]
         self.seconds, self.draft_seconds, self.verify_seconds = 1.0, 0.25, 0.5

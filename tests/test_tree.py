@@ -5,11 +5,10 @@ from itertools import product
 import numpy as np
 import pytest
 from branching import enumerate_law
-from tables import TableModel, table_pair
+from tables import TableModel
 
-from specviz.cli import bench_trees
 from specviz.decoding.randomness import SeededRandomness, accepts
-from specviz.decoding.tree import ROOT, Tree, TreeVerdict, grow, verify_tree
+from specviz.decoding.tree import ROOT, Shape, Tree, TreeVerdict, grow, verify_tree
 from specviz.decoding.verify import VerifyError, verify_block
 
 PROMPT = (0, 1)
@@ -38,15 +37,18 @@ def chosen(draft, widths):
     return Tree(tuple(tokens), tuple(parents), np.array(probs))
 
 
+def grown(draft, widths, randomness, how):
+    def rows_behind(tree, level):
+        return [draft(tree.path(node)) for node in level]
+
+    return grow(rows_behind, Shape(widths, how.replace(".", "")), randomness)
+
+
 def text_law(target, draft, widths, how, verify=verify_tree):
     """The exact distribution of the first len(widths) + 1 tokens: a round, and the target's own behind it."""
 
     def program(randomness):
-        tree = (
-            chosen(draft, widths)
-            if how == "chosen"
-            else grow(draft, widths, randomness, distinct=how == "distinct")
-        )
+        tree = chosen(draft, widths) if how == "chosen" else grown(draft, widths, randomness, how)
         verdict = verify(rows(target, tree), tree, randomness)
         return (*(tree.tokens[node] for node in verdict.nodes), verdict.token)
 
@@ -93,7 +95,7 @@ def kept_first(widths, how, verify=verify_tree):
     """Probability that some candidate of the first level is kept."""
 
     def program(randomness):
-        tree = grow(lambda path: Q, widths, randomness, distinct=how == "distinct")
+        tree = grown(lambda path: Q, widths, randomness, how)
         return verify(np.tile(P, (len(tree.tokens) + 1, 1)), tree, randomness).accepted > 0
 
     return enumerate_law(program).get(True, 0.0)
@@ -174,18 +176,18 @@ def test_mutants_die(kind, how):
 
 
 def test_a_tree_knows_its_paths():
-    tree = grow(lambda path: Q3, (2, 2), SeededRandomness(1).round(1), distinct=True)
+    tree = grown(lambda path: Q3, (2, 2), SeededRandomness(1).round(1), "distinct")
     assert len(tree.tokens) == 6 and tree.parents == (ROOT, ROOT, 0, 0, 1, 1)
     assert tree.children(ROOT) == [0, 1] and tree.children(1) == [4, 5] and tree.children(5) == []
     assert tree.path(5) == (tree.tokens[1], tree.tokens[5]) and tree.path(ROOT) == ()
     assert tree.tokens[0] != tree.tokens[1] and tree.tokens[4] != tree.tokens[5]
-    assert tree.probs[1][tree.tokens[0]] == 0.0 and tree.probs.sum(axis=1) == pytest.approx(np.ones(6))
+    assert tree.probs[1][tree.tokens[0]] == 0.0 and np.sum(tree.probs, axis=1) == pytest.approx(np.ones(6))
 
 
 def test_where_q_has_fewer_tokens_there_are_fewer_candidates():
-    tree = grow(lambda path: np.array([0.0, 1.0, 0.0]), (3,), SeededRandomness(1).round(1), distinct=True)
+    tree = grown(lambda path: np.array([0.0, 1.0, 0.0]), (3,), SeededRandomness(1).round(1), "distinct")
     assert tree.tokens == (1,)
-    same = grow(lambda path: np.array([0.0, 1.0, 0.0]), (3,), SeededRandomness(1).round(1))
+    same = grown(lambda path: np.array([0.0, 1.0, 0.0]), (3,), SeededRandomness(1).round(1), "iid")
     assert same.tokens == (1, 1, 1)
 
 
@@ -207,12 +209,3 @@ def test_equal_models_keep_the_first_path_and_bad_rows_are_named():
     with pytest.raises(VerifyError, match="draft model, position 2"):
         tree = Tree((0, 1), (ROOT, ROOT), np.array([[1.0, 0.0], [1.0, 0.0]]))
         verify_tree(np.tile(P, (3, 1)), tree, Given([0.99, 0.5]))
-
-
-def test_the_benchmark_counts_what_is_kept(monkeypatch):
-    pair = table_pair(5, seed=3, eos=[])
-    monkeypatch.setattr(bench_trees, "SHAPES", {"chain": ((1, 1), False), "wide": ((5, 5), True)})
-    found = bench_trees.measure(pair, ["ab", "ba"])
-    assert set(found) == {"chain", "wide"} and all("2 texts" in text for text in found.values())
-    chain, wide = (float(text.split()[0]) for text in found.values())
-    assert wide == 2.0 > chain  # every token of the vocabulary is a candidate: some path is always whole

@@ -8,7 +8,7 @@ import json
 import subprocess
 import sys
 import tracemalloc
-from dataclasses import replace
+from dataclasses import asdict, replace
 from statistics import median
 from typing import Any
 
@@ -173,11 +173,18 @@ def rules(args: argparse.Namespace) -> dict[str, str]:
     return figures
 
 
-def trees(args: argparse.Namespace) -> dict[str, str]:
-    """Accepted draft tokens a round of trees of candidates, at T = 1."""
+def trees(args: argparse.Namespace) -> dict[str, Any]:
+    """Accepted draft tokens a round of chains and of trees of candidates, in runs at T = 1."""
     pair = options.load(args)
     options.end_progress_line()
-    return bench_trees.measure(pair, PROMPTS)
+
+    def said(text: str) -> None:
+        if sys.stderr.isatty():
+            print(f"\r\x1b[2K{text}", end="", file=sys.stderr, flush=True)
+
+    found = list(bench_trees.measure(pair, PROMPTS, said=said))
+    options.end_progress_line()
+    return {each.way: asdict(each) if args.json else str(each) for each in found}
 
 
 LONG = ("rules", "trees", "class")  # minutes; by name only

@@ -1,75 +1,82 @@
-"""`bench trees`: what trees of candidates would keep, at the round starts of real runs.
+"""`bench trees`: accepted draft tokens a round in real runs, by chains under both rules and by trees.
 
-The rule only: every row is an uncached pass, so this says nothing about time.
+All run on the same prompts with the same seeds, so that each begins from the same texts.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from math import sqrt
+from typing import Any
 
 import numpy as np
 
-from specviz.decoding.protocols import LanguageModel, Pair
-from specviz.decoding.randomness import SeededRandomness
-from specviz.decoding.sampling import SamplingConfig, effective_probs
-from specviz.decoding.tree import ROOT, grow, verify_tree
+from specviz.decoding.protocols import Pair
+from specviz.decoding.tree import SHAPES, shape
 from specviz.recipe import Recipe
 
-# Name, candidates a node on every level, without replacement.
-SHAPES: dict[str, tuple[tuple[int, ...], bool]] = {
-    "chain of 4": ((1, 1, 1, 1), False),
-    "4 nodes (2, 1), i.i.d.": ((2, 1), False),
-    "4 nodes (2, 1), distinct": ((2, 1), True),
-    "8 nodes (4, 1), distinct": ((4, 1), True),
-    "14 nodes (2, 2, 2), i.i.d.": ((2, 2, 2), False),
-    "14 nodes (2, 2, 2), distinct": ((2, 2, 2), True),
+# What differs in the recipe, by name. Chains and the two larger trees reach as far: four tokens.
+WAYS: dict[str, dict[str, Any]] = {
+    "chain of 4, token rule": {},
+    "chain of 4, block rule": {"rule": "block"},
+} | {
+    f"tree of {size} ({'-'.join(map(str, SHAPES[size]))}), {name}": {"tree": f"{size}{draw}"}
+    for size in SHAPES
+    for draw, name in (("", "distinct"), (":iid", "i.i.d."))
 }
 
 
-def measure(pair: Pair, prompts: Sequence[str], temperature: float = 1.0) -> dict[str, str]:
-    """Accepted draft tokens a round by shape, with 95% intervals over the prompts."""
-    assert pair.draft is not None
-    kept: dict[str, list[list[int]]] = {name: [] for name in SHAPES}
-    recipe = Recipe(k=4, temperature=temperature, max_tokens=48)
-    for seed, prompt in enumerate(prompts, 100):
-        run = replace(recipe, prompt=prompt, seed=seed).start(pair)
-        starts = [round.start for round in run]
-        for counts in kept.values():
-            counts.append([])
-        for number, start in enumerate(starts, 1):
-            text = run.tokens[:start]
-            draft = _remembered(pair.draft, text, recipe.sampling)
-            target = _remembered(pair.target, text, recipe.sampling)
-            for name, (widths, distinct) in SHAPES.items():
-                randomness = SeededRandomness(seed).round(number)
-                tree = grow(draft, widths, randomness, distinct)
-                rows = np.stack([target(tree.path(node)) for node in range(ROOT, len(tree.tokens))])
-                kept[name][-1].append(verify_tree(rows, tree, randomness).accepted)
-    return {name: _mean(texts) for name, texts in kept.items()}
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """Accepted draft tokens a round, over some texts.
+
+    Attributes:
+        way: what drafts and judges.
+        drafted: draft tokens in a full round.
+        mean: a ratio of sums over all texts.
+        half: half of its 95% interval, over texts (Student's t); infinite for a single one.
+        rounds, texts: how many there were.
+    """
+
+    way: str
+    drafted: int
+    mean: float
+    half: float
+    rounds: int
+    texts: int
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3f} ± {self.half:.3f} a round ({self.rounds} rounds, {self.texts} texts)"
 
 
-def _remembered(
-    model: LanguageModel, text: Sequence[int], sampling: SamplingConfig
-) -> Callable[[tuple[int, ...]], np.ndarray]:
-    """The model's effective distribution behind the text and a path, each computed once."""
-    known: dict[tuple[int, ...], np.ndarray] = {}
+def measure(
+    pair: Pair,
+    prompts: Sequence[str],
+    seeds: int = 3,
+    recipe: Recipe | None = None,
+    said: Callable[[str], None] = lambda text: None,
+) -> Iterator[Accepted]:
+    """Each way on every prompt with every seed. Rounds that drafted nothing do not count.
 
-    def probs(path: tuple[int, ...]) -> np.ndarray:
-        if path not in known:
-            tokens = [*text, *path]
-            logits = model.forward(tokens, model.new_cache(), 1).logits
-            known[path] = effective_probs(logits, [tokens], sampling, model.available).probs[0]
-        return known[path]
+    Args:
+        said: told what is being run.
+    """
+    recipe = recipe or Recipe(k=4, temperature=1.0, max_tokens=48)
+    for way, change in WAYS.items():
+        counts = []
+        for number, prompt in enumerate(prompts):
+            said(f"{way}: prompt {number + 1} of {len(prompts)}")
+            for seed in range(seeds):
+                given = replace(recipe, prompt=prompt, seed=100 * seed + number, **change)
+                counts.append([round.accepted for round in given.start(pair) if round.k])
+        drafted = shape(change["tree"]).nodes if "tree" in change else recipe.k
+        yield Accepted(way, drafted, *_mean(counts), sum(map(len, counts)), len(counts))
 
-    return probs
 
-
-def _mean(texts: list[list[int]]) -> str:
-    """The mean over all rounds, a ratio of sums over the texts, and its interval."""
+def _mean(texts: list[list[int]]) -> tuple[float, float]:
+    """The mean over all rounds, a ratio of sums over the texts, and half of its interval."""
     from scipy.stats import t
 
     sums, sizes, n = np.array([sum(x) for x in texts]), np.array([len(x) for x in texts]), len(texts)
-    mean = sums.sum() / sizes.sum()
+    mean = float(sums.sum() / sizes.sum())
     spread = sqrt(float(((sums - mean * sizes) ** 2).sum()) * n / max(1, n - 1)) / sizes.sum()
-    half = float(t.ppf(0.975, n - 1)) * spread if n > 1 else float("inf")
-    return f"{mean:.3f} ± {half:.3f} a round ({sizes.sum()} rounds, {n} texts)"
+    return mean, float(t.ppf(0.975, n - 1)) * spread if n > 1 else float("inf")

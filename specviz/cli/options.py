@@ -10,6 +10,7 @@ from typing import Any
 
 from specviz.decoding.drafters import settings_of
 from specviz.decoding.sampling import SamplingConfig
+from specviz.decoding.tree import shape
 from specviz.models import asked
 from specviz.models.progress import Progress
 from specviz.recipe import CONTROLS, DTYPES, WHERE, Recipe
@@ -57,6 +58,13 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         "early-exit:20 the layers, combined:eagle what drafts where nothing is copied",
     )
     parser.add_argument("-k", type=int, default=4, help="draft tokens a round (default: 4)")
+    parser.add_argument(
+        "--tree",
+        default="",
+        metavar="SHAPE",
+        help="a tree of candidates in place of a chain: 4, 8 or 16 nodes, or candidates a level as 2-2-1, "
+        "drawn without replacement; :iid behind it draws with replacement, :top takes the likeliest",
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--max-new-tokens", type=int, default=48)
     parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help="may be repeated")
@@ -115,6 +123,8 @@ def recipe(args: argparse.Namespace, **more: Any) -> Recipe:
         ValueError: naming the control that is out of range, before anything is loaded.
     """
     settings_of(args.drafter)
+    if args.tree:
+        shape(args.tree)
     controls: dict[str, Any] = {}
     for prefix, config in zip(("", "draft_"), sampling(args), strict=True):
         values = (config.temperature, config.top_k, config.top_p, config.min_p, config.repetition_penalty)
@@ -136,6 +146,7 @@ def recipe(args: argparse.Namespace, **more: Any) -> Recipe:
         **constraints(args),
         drafter=args.drafter,
         k=args.k,
+        tree=args.tree,
         own=True,
         seed=args.seed,
         max_tokens=args.max_new_tokens,

@@ -123,9 +123,8 @@ def _head(trace: Trace, rule: str) -> str:
     lines = [f"target {_model(trace.pair.target)}"]
     if trace.pair.draft and trace.drafter.partition(":")[0] not in COPYING:
         lines.append(f"draft  {_model(trace.pair.draft)}")
-    lines.append(
-        f"drafter {trace.drafter} · K = {trace.k} · T = {trace.sampling.temperature} · seed {trace.seed}"
-    )
+    size = f"tree {trace.tree}" if trace.tree else f"K = {trace.k}"
+    lines.append(f"drafter {trace.drafter} · {size} · T = {trace.sampling.temperature} · seed {trace.seed}")
     if rule != "exact":
         lines[-1] += f" · rule {rule}"
     lines.append(f"prompt {_tokens(trace, trace.prompt_ids)}")

@@ -34,6 +34,24 @@ def keep(cache: Cache, n: int) -> None:
             layer.crop(-surplus)
 
 
+def pick(cache: Cache | None, full: int, rows: Sequence[int]) -> None:
+    """Keep the first rows of a cache and some of a tree behind them. Broken off, it can be repeated.
+
+    Args:
+        full: positions that the cache holds now. A part that holds another number is left alone: it has been
+            done, or holds no keys.
+        rows: indices of those that stay, rising.
+    """
+    if cache is None:
+        return
+    places = list(rows)
+    for layer in cache.layers:
+        for name in ("keys", "values"):
+            held = getattr(layer, name)
+            if held.shape[-2] == full and len(places) < full:
+                setattr(layer, name, held[..., places, :])
+
+
 def lengths(cache: Cache | None) -> tuple[int, ...]:
     """Positions in each layer, for `restore`. A cache makes its layers in its first pass: none before."""
     return () if cache is None else tuple(layer.get_seq_length() for layer in cache.layers)

@@ -8,8 +8,10 @@ from dataclasses import fields
 from math import isclose, log
 
 from specviz.decoding.block import BLOCK
+from specviz.decoding.randomness import accepts
 from specviz.decoding.record import state_of
 from specviz.decoding.trace import CacheStep, Position, Round, Table, Trace
+from specviz.decoding.tree import MOST_NODES, TREE, children_of, main_line
 
 SUM = 1e-6  # how far a sum of probabilities may be off
 
@@ -67,6 +69,7 @@ def _check_round(trace: Trace, round: Round, where: str) -> None:
         for name in ("prefix_weight", "prefix_passes"):
             has = getattr(position, name) is not None
             _require(has or not weighed, f"{place}.{name}", "is missing, and the block rule judged by it")
+    _check_tree(trace, round, where)
     _require(
         (round.outcome == "bonus") == (round.accepted == round.k),
         f"{where}.outcome",
@@ -89,6 +92,46 @@ def _check_round(trace: Trace, round: Round, where: str) -> None:
     for name in ("target_cache", "draft_cache"):
         step: CacheStep | None = getattr(round, name)
         _require(step is None or step.cut >= 0, f"{where}.{name}", "keeps more than there was")
+
+
+def _check_tree(trace: Trace, round: Round, where: str) -> None:
+    nodes, where = round.tree, f"{where}.tree"
+    _require((round.share is not None) == bool(nodes), f"{where[:-5]}.share", "goes with a tree")
+    _require(bool(nodes) or round.verifier != TREE or not round.k, where, "is missing, and its rule judged")
+    if not nodes:
+        return
+    _require(bool(trace.tree), "trace.tree", "should name the shape: a round has a tree")
+    _require(len(nodes) <= MOST_NODES, where, f"should have at most {MOST_NODES} nodes")
+    _check_texts(trace, tuple(node.token for node in nodes), where)
+    for i, node in enumerate(nodes):
+        place = f"{where}[{i}]"
+        _require(node.parent < i, f"{place}.parent", "should stand before it")
+        _require(node.drawn > 0.0, f"{place}.drawn", "should be above 0: the token was drawn from it")
+        judged = node.state != "unseen"
+        _require(judged == (node.against is not None), f"{place}.against", "goes with those that were judged")
+        if round.verifier == TREE and node.u is not None and node.against is not None:
+            kept = accepts(node.u, node.against, node.drawn)
+            _require(kept == (node.state == "kept"), f"{place}.state", "does not follow from its numbers")
+    line, left = main_line(nodes), dict(enumerate(nodes))
+    open_ = True  # no refusal yet of all candidates
+    for node in line:
+        siblings = children_of(nodes, nodes[node].parent)
+        place = f"{where}[{siblings[0]}]"
+        states = [left.pop(child).state for child in siblings]
+        kept = states.index("kept") if "kept" in states else len(states)
+        after = len(states) - kept - 1
+        wanted = [*["refused"] * kept, "kept", *["unseen"] * after][: len(states)]
+        _require(states == (wanted if open_ else ["unseen"] * len(states)), f"{place}.state", "does not fit")
+        first = nodes[siblings[0]]
+        _require(not open_ or first.against == first.p, f"{place}.against", "should be p: it is the first")
+        open_ = open_ and kept < len(states)
+    beside = all(node.state == "unseen" for node in left.values())
+    _require(beside, where, "judges candidates beside the path")
+    found = [(nodes[i].token, nodes[i].p, nodes[i].q) for i in line]
+    rows = [(row.token, row.p, row.q) for row in round.positions[:-1]]
+    _require(found == rows, where, "should have the positions as one of its lines")
+    kept = sum(node.state == "kept" for node in nodes)
+    _require(kept == round.accepted, where, "should keep as many candidates as were accepted")
 
 
 def _check_position(trace: Trace, position: Position, last: bool, where: str) -> None:

@@ -25,6 +25,19 @@ class ModelOutput:
     features: Any = None
 
 
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where fed tokens stand, if they are not one text but branch.
+
+    Attributes:
+        positions: (n,) position id of each.
+        visible: (n, cached + n) what each may see of the cache and of the fed tokens, itself included.
+    """
+
+    positions: np.ndarray
+    visible: np.ndarray
+
+
 class LanguageModel(Protocol):
     """A causal model. Logits row i is about the token after fed token i.
 
@@ -49,6 +62,18 @@ class LanguageModel(Protocol):
     ) -> ModelOutput:
         """Feed `tokens` behind what `cache` holds; return the logits of the last `rows` of them, and the
         hidden states that `features` names."""
+
+
+class BranchingModel(LanguageModel, Protocol):
+    """A language model that can be fed a tree."""
+
+    def forward_branching(
+        self, tokens: Sequence[int], cache: Cache, places: Places, rows: int, features: Features = False
+    ) -> ModelOutput:
+        """`forward` for tokens that branch: each stands at its place and sees what that says."""
+
+    def branching_problem(self) -> str:
+        """Why this model cannot, in one sentence; "" if it can."""
 
 
 class OwnModel(LanguageModel, Protocol):

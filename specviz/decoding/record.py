@@ -13,7 +13,7 @@ from specviz.decoding.controls import BY_TEXT, REMOVED
 from specviz.decoding.drafters.base import Proposal
 from specviz.decoding.randomness import RoundRandomness, heaviest
 from specviz.decoding.sampling import Effective, kth_largest
-from specviz.decoding.trace import CacheStep, Finish, Position, Rest, Round, State, Table
+from specviz.decoding.trace import CacheStep, Finish, Node, Position, Rest, Round, State, Table
 from specviz.decoding.verify import Verdict
 
 # How many leading tokens by p, by q and by residual every table holds. Whoever re-judges a trace may
@@ -43,6 +43,7 @@ class Made:
         committed, finish: after the cut at EOS, stop string or limit.
         verifier: name of the rule.
         target_cache, draft_cache: their movements.
+        tree, share: as in `Round`.
         began: time when the round began.
         draft_seconds, verify_seconds: as in `Round`.
     """
@@ -63,6 +64,8 @@ class Made:
     began: float
     draft_seconds: float
     verify_seconds: float
+    tree: tuple[Node, ...] = ()
+    share: float | None = None
 
 
 Recorder = Callable[[Made], Round]
@@ -99,6 +102,8 @@ def outline(made: Made, rows: tuple[Position, ...] = ()) -> Round:
         draft_seconds=made.draft_seconds,
         verify_seconds=made.verify_seconds,
         other_seconds=seconds - made.draft_seconds - made.verify_seconds,
+        tree=made.tree,
+        share=made.share,
     )
 
 

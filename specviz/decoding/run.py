@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from specviz.decoding import cache as caches
+from specviz.decoding import tree_round
 from specviz.decoding.arguments import prompt_ids, require_limits
 from specviz.decoding.cache import Cache
 from specviz.decoding.controls import SamplingConfig, bind, unbound
@@ -34,6 +35,7 @@ from specviz.decoding.trace import (
     TokenText,
     Trace,
 )
+from specviz.decoding.tree import Shape, TreeVerifier, verify_tree
 from specviz.decoding.verify import Verdict, Verifier, verifier_name, verify_block
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 
 
 _RECORD = record
+# A cache, how many positions it holds behind a round with a tree, and which of them stay.
+Picked = tuple[Cache | None, int, tuple[int, ...]]
 
 
 class RunError(RuntimeError):
@@ -90,6 +94,8 @@ class DecodingRun:
         verifier: the rule that judges a block.
         randomness: the source of draws; seeded by `seed` if None.
         score, draft_score: from logits to p and to q; `effective_probs` if None.
+        tree: shape of a tree of candidates, drafted and judged in place of a block; its levels are K.
+        tree_verifier: the rule that judges it.
         cut: where verified tokens end the text.
         record: what a trace keeps of a round.
         on_device: True keeps the rows of a round on the target's device until it is judged, False takes them
@@ -118,6 +124,8 @@ class DecodingRun:
         written: int = 0,
         change_drafter: Callable[[Drafter, SamplingConfig], Drafter] | None = None,
         verifier: Verifier = verify_block,
+        tree: Shape | None = None,
+        tree_verifier: TreeVerifier = verify_tree,
         randomness: Randomness | None = None,
         score: Scorer | None = None,
         draft_score: Scorer | None = None,
@@ -127,7 +135,9 @@ class DecodingRun:
     ) -> None:
         require_limits(k, max_new_tokens, stop)
         self.pair = pair
-        self.k = k
+        self.k = tree.depth if tree else k
+        self.tree = tree
+        self.tree_verifier = tree_verifier
         sampling = sampling or SamplingConfig()
         draft_sampling = draft_sampling or sampling
         self.sampling, self.draft_sampling = unbound(sampling), unbound(draft_sampling)
@@ -142,7 +152,7 @@ class DecodingRun:
         self.cut = cut
         self.record = record
         # Other draws, scorers and records look at rows on the host.
-        plain = not (randomness or score or draft_score or change_drafter) and record is _RECORD
+        plain = not (tree or randomness or score or draft_score or change_drafter) and record is _RECORD
         self.stage = _stage(self, drafter, on_device) if plain else None
         self.randomness = randomness or SeededRandomness(seed)
         self.prompt = prompt if isinstance(prompt, str) else ""
@@ -169,6 +179,13 @@ class DecodingRun:
         )
         if change_drafter is not None:
             self.drafter = change_drafter(self.drafter, draft_controls)
+        if tree is not None:
+            if verifier is not verify_block:
+                raise ValueError(
+                    f"the rule {verifier_name(verifier)} judges chains, and a tree has a rule of its own: "
+                    "choose one of the two"
+                )
+            tree_round.require_branching(pair.target, self.drafter, tree)
         self.tokens: list[int] = list(self.prompt_ids)
         self.target_cache = pair.target.new_cache()
         self.rounds: list[Round] = []
@@ -221,7 +238,7 @@ class DecodingRun:
             self.tokens.extend(done.round.committed)
             self.rounds.append(done.round)
             self.recent, self._tail, self.finish, self.error = done.rows, done.tail, done.round.finish, ""
-            self._owed = _Owed(None, done.features)
+            self._owed = _Owed(None, done.features, done.picked)
         except RunError as error:
             self.error = str(error)
             raise
@@ -240,12 +257,16 @@ class DecodingRun:
         if self._owed.before is not None:
             caches.restore(self.target_cache, self._owed.before[0])
             caches.restore(self.drafter.cache, self._owed.before[1])
+        for cache, full, rows in self._owed.picked:
+            caches.pick(cache, full, rows)
         caches.keep(self.target_cache, len(self.tokens) - 1)
         self.drafter.observe(self.tokens, self._owed.features)
         self._owed = None
 
     def _round(self, number: int) -> "_Done":
         """Everything a round does, except that the caller commits its tokens and cuts the caches."""
+        if self.tree is not None:
+            return self._tree_round(number, self.tree)
         began, stage = perf_counter(), self.stage
         mark: Callable[[], Any] = stage.mark if stage else perf_counter
         draws = self.randomness.round(number)
@@ -266,7 +287,8 @@ class DecodingRun:
         marks.append(mark())
 
         # 3. Verify from left to right, correct or add the bonus.
-        effective = self._effective(number, output.logits, proposal.tokens)
+        paths = [proposal.tokens[:row] for row in range(len(proposal.tokens) + 1)]
+        effective = self._effective(number, output.logits, paths)
         if stage is None:
             verdict = self._verify(number, effective, proposal, randomness)
         else:
@@ -305,6 +327,74 @@ class DecodingRun:
         features = None if output.features is None else output.features[: cached - target_before]
         return _Done(round, Rows(number, effective.probs, proposal.probs), features, cut.tail)
 
+    def _tree_round(self, number: int, shape: Shape) -> "_Done":
+        """The same with a tree; what is recorded is a line of it. See `tree_round`."""
+        began, randomness = perf_counter(), self.randomness.round(number)
+        start, drafter = len(self.tokens), self.drafter
+        target_before, draft_before = caches.length(self.target_cache), _length(drafter.cache)
+        try:
+            drafted = tree_round.draft(drafter, self.tokens, shape, self._room(), randomness)
+        except ValueError as error:
+            raise RunError(_located(self._draft_name(), number, error)) from error
+        tree, drafted_at, draft_after = drafted.tree, perf_counter(), _length(drafter.cache)
+        output = tree_round.score(
+            self.pair.target, tree, self.tokens, self.target_cache, drafter.wants_features
+        )
+        scored_at, target_after = perf_counter(), start + len(tree.tokens)
+        effective = self._effective(number, output.logits, tree.paths())
+        try:
+            verdict = self.tree_verifier(effective.probs, tree, randomness)
+        except ValueError as error:
+            raise RunError(f"round {number}, {error}") from error
+
+        cut = self.cut(
+            [*(tree.tokens[node] for node in verdict.nodes), verdict.token], self._ends(), self._text
+        )
+        cached = start + len(cut.tokens) - 1
+        line = tree_round.main_line(tree, verdict)
+        rows = [0, *(node + 1 for node in line)]
+        path = [start + node for node in verdict.nodes]
+        draft_path = [place for place in path if place < draft_after]  # the draft is not fed the last level
+        draft_kept = min(start + len(draft_path), cached) if drafter.keeps_drafts else start
+        proposal, at_rows = drafted.proposal(line), effective.at(rows)
+        round = self.record(
+            Made(
+                number=number,
+                start=start,
+                proposal=proposal,
+                target_logits=output.logits[rows],
+                target_available=self.pair.target.available,
+                target=at_rows,
+                verdict=Verdict(verdict.accepted, verdict.outcome, verdict.token, verdict.residual_empty),
+                randomness=tree_round.LineDraws(randomness, line),
+                committed=cut.tokens,
+                finish=cut.finish,
+                verifier=verifier_name(self.tree_verifier),
+                target_cache=_cache_step(target_before, target_after, cached),
+                draft_cache=None
+                if drafter.cache is None
+                else _cache_step(draft_before, draft_after, draft_kept),
+                began=began,
+                draft_seconds=drafted_at - began,
+                verify_seconds=scored_at - drafted_at,
+                tree=drafted.nodes(verdict, effective.probs, randomness),
+                share=verdict.share if tree.tokens else None,
+            )
+        )
+        self._note([*cut.tokens, *tree.tokens, *(id for row in round.positions for id in row.table.ids)])
+        features = tree_round.on_path(output.features, start - target_before, verdict)
+        text = tuple(range(start))
+        return _Done(
+            round,
+            Rows(number, at_rows.probs, proposal.probs),
+            None if features is None else features[: cached - target_before],
+            cut.tail,
+            (
+                (self.target_cache, target_after, (*text, *path)),
+                (drafter.cache, draft_after, (*text, *draft_path)),
+            ),
+        )
+
     def _land(
         self, number: int, stage: "Stage", logits: Any, effective: Effective, proposal: Proposal, draws: Any
     ) -> "Landed":
@@ -327,20 +417,25 @@ class DecodingRun:
     def _draft_name(self) -> str:
         return f"draft {self.drafter.info.name if self.drafter.info else self.drafter.kind}"
 
-    def _propose(self, number: int, randomness: RoundRandomness) -> Proposal:
+    def _room(self) -> int:
+        """Tokens that a draft may propose, one behind the other."""
         # Never more than can be committed beside the bonus, nor than the contexts hold. None of these
         # limits depends on a drawn token, so the output's distribution does not change.
         room = [self.k, self.max_new_tokens - self.emitted - 1]
         room.append(self.pair.target.context_length - len(self.tokens))
         if self.drafter.context_length is not None:
             room.append(self.drafter.context_length - len(self.tokens) + 1)
+        return max(0, min(room))
+
+    def _propose(self, number: int, randomness: RoundRandomness) -> Proposal:
         try:
-            return self.drafter.propose(self.tokens, max(0, min(room)), randomness)
+            return self.drafter.propose(self.tokens, self._room(), randomness)
         except ValueError as error:
             raise RunError(_located(self._draft_name(), number, error)) from error
 
-    def _effective(self, number: int, logits: Any, drafts: Sequence[Any]) -> Effective:
-        prefixes = [[*self.tokens, *drafts[:row]] for row in range(len(drafts) + 1)]
+    def _effective(self, number: int, logits: Any, paths: Sequence[Sequence[Any]]) -> Effective:
+        """p of each row, which stands behind the text and a path of draft tokens."""
+        prefixes = [[*self.tokens, *path] for path in paths]
         score: Any = self.stage.score if self.stage else self.score
         target: Any = self.stage.pair.target if self.stage else self.pair.target
         try:
@@ -404,6 +499,7 @@ class DecodingRun:
             ignore_eos=self.ignore_eos,
             written=self.written,
             draft_context=self.drafter.context_length,
+            tree=str(self.tree or ""),
         )
 
 
@@ -415,6 +511,7 @@ class _Done:
     rows: Rows
     features: Any
     tail: bytes
+    picked: tuple[Picked, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,10 +521,12 @@ class _Owed:
     Attributes:
         before: positions in each layer of both caches before it; None once it is committed.
         features: what the drafter is to be told of it.
+        picked: behind a tree, the rows of each cache that are the path that was kept.
     """
 
     before: tuple[tuple[int, ...], tuple[int, ...]] | None
     features: Any
+    picked: tuple[Picked, ...] = ()
 
 
 def _stage(run: DecodingRun, drafter: Any, wanted: bool | None) -> "Stage | None":

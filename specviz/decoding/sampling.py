@@ -49,6 +49,16 @@ class Effective:
     logsumexp: np.ndarray
     log_probs: np.ndarray | None = None
 
+    def at(self, rows: Sequence[int]) -> "Effective":
+        """Some of the rows."""
+        rows = list(rows)
+        return Effective(
+            self.probs[rows],
+            None if self.removed is None else self.removed[rows],
+            self.logsumexp[rows],
+            None if self.log_probs is None else self.log_probs[rows],
+        )
+
     @property
     def nbytes(self) -> int:
         parts = (self.probs, self.removed, self.logsumexp, self.log_probs)

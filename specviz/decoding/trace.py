@@ -172,6 +172,34 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
+class Node:
+    """A candidate of a round with a tree.
+
+    Attributes:
+        parent: index of the node it stands behind; -1 for the committed text.
+        token: the candidate.
+        p, q: of this token in the models' own distributions behind the parent.
+        drawn: its probability in what it was really drawn from: q without its earlier siblings, normalised,
+            where candidates are drawn without replacement; 1 where it was chosen.
+        against: what it was judged against: p of the first candidate, then the residual, normalised, that
+            its refused siblings left. None if it was not judged.
+        state: "kept", "refused", or "unseen" of a candidate that was never judged.
+        u: the uniform of the accept stream, used or not; None if not recorded.
+        draft_u: the uniform that drew it; None if it was chosen.
+    """
+
+    parent: Annotated[int, Meta(ge=-1, le=MAX_K)]
+    token: TokenId
+    p: Mass
+    q: Mass
+    drawn: Mass
+    against: Mass | None
+    state: Literal["kept", "refused", "unseen"]
+    u: Unit | None
+    draft_u: Unit | None
+
+
+@dataclass(frozen=True, slots=True)
 class CacheStep:
     """How one model's cache moved in a round, in positions.
 
@@ -214,6 +242,10 @@ class Round:
         log_probs: natural log of each committed token's effective probability under the target; None where
             that is 0, as under a wrong rule. () in files of version 1.0.
         raw_log_probs: the same under the target's own distribution, before any control.
+        tree: the candidates of a round with a tree, parents before their children; () in a chain. The
+            positions are then a line of it from the text to a leaf: the kept path and, where it ends in a
+            refusal, the first refused candidate with its first descendants.
+        share: in a round with a tree, the probability of `token` in what it was drawn from; None in a chain.
     """
 
     number: Annotated[int, Meta(ge=1, le=MAX_COUNT)]
@@ -235,11 +267,18 @@ class Round:
     record_seconds: Seconds = 0.0
     log_probs: tuple[float | None, ...] = ()
     raw_log_probs: tuple[float | None, ...] = ()
+    tree: tuple[Node, ...] = ()
+    share: Mass | None = None
 
     @property
     def k(self) -> int:
-        """Number of draft tokens in this round."""
+        """Number of draft tokens in this round, one behind the other: a tree's levels."""
         return len(self.positions) - 1
+
+    @property
+    def drafted(self) -> int:
+        """Number of draft tokens in this round, a tree's nodes."""
+        return len(self.tree) or self.k
 
     @property
     def draft_tokens(self) -> tuple[int, ...]:
@@ -321,6 +360,7 @@ class Trace:
         written: how many of `prompt_ids`, at their end, count as written by the run: a branch goes on where
             another run was.
         draft_context: tokens of a text up to which the draft can draft behind it; None if it has no limit.
+        tree: shape of the trees of candidates, as a recipe writes it; "" for chains.
     """
 
     prompt: Text
@@ -343,6 +383,7 @@ class Trace:
     ignore_eos: bool = False
     written: Count = 0
     draft_context: Count | None = None
+    tree: Text = ""
 
     @property
     def output_ids(self) -> tuple[int, ...]:

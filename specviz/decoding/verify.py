@@ -83,7 +83,7 @@ def verify_block(
     return Verdict(len(draft_tokens), "bonus", randomness.correct(target_probs[len(draft_tokens)]))
 
 
-def verifier_name(verifier: Verifier) -> str:
+def verifier_name(verifier: Callable) -> str:
     """The name that a round records for the rule that judged it."""
     return "exact" if verifier is verify_block else verifier.__name__
 

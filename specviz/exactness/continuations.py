@@ -21,6 +21,7 @@ from specviz.decoding.record import Made, outline
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig, effective_probs
 from specviz.decoding.trace import Round
+from specviz.decoding.tree import Shape
 from specviz.decoding.verify import Verifier, verify_block
 from specviz.exactness.chi_square import ALARM_IN_SERIES, ChiSquare, goodness_of_fit, same_law
 from specviz.exactness.joint_law import JointLaw
@@ -172,6 +173,7 @@ class EndToEnd:
         prompt: text, or token ids.
         fault: what is wrong with the engine; None for the correct one.
         verifier: the rule of the correct one.
+        tree: the shape of its trees; None for chains. Passes over trees are not looked up.
         drafter, k, sampling, draft_sampling, chat: as for `DecodingRun`. In a short text K is cut to
             what can be committed beside the bonus.
         length: tokens of a continuation, 1 … 4.
@@ -189,6 +191,7 @@ class EndToEnd:
         *,
         fault: Fault | None = None,
         verifier: Verifier = verify_block,
+        tree: Shape | None = None,
         drafter: str = "model",
         k: int = 4,
         sampling: SamplingConfig | None = None,
@@ -213,7 +216,11 @@ class EndToEnd:
             "draft_sampling": draft_sampling,
             "max_new_tokens": length,
         }
-        self.lookups = not make_drafter(drafter, pair, draft_sampling or self.sampling).wants_features
+        if tree is not None:
+            self._settings["tree"] = tree
+        branching = tree is not None or (fault is not None and fault.tree is not None)
+        features = make_drafter(drafter, pair, draft_sampling or self.sampling).wants_features
+        self.lookups = not features and not branching
         self._memory = LookupPair(pair, self.prompt)
         self._remembered = {
             "score": RememberedScore((fault and fault.score) or effective_probs),
@@ -280,7 +287,7 @@ class EndToEnd:
 
         def count(made: Made) -> Round:
             nonlocal drafted, accepted
-            drafted += len(made.proposal.tokens)
+            drafted += len(made.tree) or len(made.proposal.tokens)
             accepted += made.verdict.accepted
             return outline(made)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from specviz.decoding.cache import Cache
 from specviz.decoding.features import Features
-from specviz.decoding.protocols import ModelOutput
+from specviz.decoding.protocols import ModelOutput, Places
 from specviz.decoding.trace import ModelInfo
 from specviz.models.errors import LoadError, first_line
 from specviz.models.steady import STEADY
@@ -180,6 +180,37 @@ class TransformersModel:
             # Half precision goes to float32 before anything is computed from it.
             return ModelOutput(logits[0].float(), states[0] if features else None)
 
+    def forward_branching(
+        self, tokens: Sequence[int], cache: Cache, places: Places, rows: int, features: Features = False
+    ) -> ModelOutput:
+        """`forward` for tokens that branch: each stands at its place and sees what that says."""
+        import torch
+
+        from specviz.models import branching
+
+        began = perf_counter()
+        with STEADY.passing(), torch.inference_mode():
+            fed = torch.tensor([self._readable(tokens)], device=self.device)
+            mask, positions = branching.tensors(places, self.model)
+            logits, states = self._pass(
+                fed, cache, rows, features, attention_mask=mask, position_ids=positions
+            )
+            output = ModelOutput(
+                self.on_all(logits[0].float().cpu().numpy()), states[0] if features else None
+            )
+        self.forward_seconds += perf_counter() - began
+        return output
+
+    def branching_problem(self) -> str:
+        """Why the model cannot be fed a tree, in one sentence; "" if it can."""
+        return self._branching_problem
+
+    @cached_property
+    def _branching_problem(self) -> str:
+        from specviz.models import branching
+
+        return branching.problem(self)
+
     def after_each(self, endings: Sequence[Sequence[int]], cache: Cache) -> np.ndarray:
         """Logits (n, V) of what follows each of n endings of one length, in one pass.
 
@@ -210,13 +241,14 @@ class TransformersModel:
             )
         return [token if token < self.embedded else self.stand_in for token in tokens]
 
-    def _pass(self, fed: Any, cache: Cache, rows: int, features: Features) -> tuple[Any, Any]:
-        """Feed token ids (batch, n).
+    def _pass(self, fed: Any, cache: Cache, rows: int, features: Features, **more: Any) -> tuple[Any, Any]:
+        """Feed token ids (batch, n); `more` are arguments of the model's forward.
 
         Returns:
             logits (batch, rows, width) and, if asked for, hidden states (batch, n, hidden of all asked for).
         """
-        asked = {"cache": cache, "use_cache": True, **({"logits_to_keep": rows} if self._keeps_rows else {})}
+        kept = {"logits_to_keep": rows} if self._keeps_rows else {}
+        asked = {"cache": cache, "use_cache": True, **kept, **more}
         if features:
             from specviz.models import causal
 
@@ -357,8 +389,8 @@ class TrimmedDraft(TransformersModel):
     def _width(self) -> int:
         return len(self.head)
 
-    def _pass(self, fed: Any, cache: Cache, rows: int, features: Features) -> tuple[Any, Any]:
-        states = self.model(fed, cache=cache, use_cache=True).last_hidden_state
+    def _pass(self, fed: Any, cache: Cache, rows: int, features: Features, **more: Any) -> tuple[Any, Any]:
+        states = self.model(fed, cache=cache, use_cache=True, **more).last_hidden_state
         return self.head.head(states[:, -rows:]), states if features else None
 
     def on_all(self, logits: np.ndarray) -> np.ndarray:

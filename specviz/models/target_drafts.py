@@ -7,8 +7,9 @@ import numpy as np
 
 from specviz.decoding.cache import Cache
 from specviz.decoding.features import Features
-from specviz.decoding.protocols import ModelOutput
+from specviz.decoding.protocols import ModelOutput, Places
 from specviz.decoding.trace import ModelInfo
+from specviz.models import branching
 from specviz.models.language_model import TransformersModel, TrimmedHead
 
 
@@ -104,6 +105,22 @@ class EagleDraft:
         with torch.inference_mode():
             predicted = self._predicted(tokens, before, cache)
             return ModelOutput(self.head(predicted[None]), predicted)
+
+    def forward_branching(
+        self, tokens: Sequence[int], before: Sequence[Any], cache: Cache, places: Places
+    ) -> ModelOutput:
+        """`forward` for tokens that branch: logits (n, V) behind each, and the feature predicted for it."""
+        import torch
+
+        with torch.inference_mode():
+            ids = torch.tensor([list(tokens)], device=self.no_feature.device)
+            features = torch.stack([feature.to(self.no_feature.dtype) for feature in before])[None]
+            mask, positions = branching.tensors(places, features)
+            predicted = self.core(self.embedding(ids), features, cache, mask, positions)[0]
+            return ModelOutput(self.head(predicted), predicted)
+
+    def branching_problem(self) -> str:
+        return ""
 
     def forward_there(self, tokens: Sequence[Any], before: Sequence[Any], cache: Cache) -> ModelOutput:
         """As `forward`, with logits that stay on the device; tokens may be tensors (1,) there."""

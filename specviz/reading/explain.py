@@ -1,7 +1,7 @@
 """The verdict in words and in numbers, for somebody who has never heard of a residual."""
 
 from specviz.decoding.trace import Removed
-from specviz.reading import explain_block
+from specviz.reading import explain_block, explain_tree
 from specviz.reading.inspect import Inspection
 from specviz.reading.prose import (
     Notation,
@@ -35,6 +35,8 @@ BLIND = ("medusa", "parallel")  # whose q of a token does not know the drafts be
 def verdict(inspection: Inspection, notation: Notation = "leviathan") -> Sentence:
     """What happened at this place, and why, with its numbers."""
     match inspection.state:
+        case "accepted" | "rejected" | "discarded" | "corrected" if inspection.in_tree:
+            parts = explain_tree.verdict(inspection, notation)
         case "accepted" | "rejected":
             parts = _judged(inspection, notation)
         case "discarded":
@@ -55,6 +57,8 @@ def residual_line(inspection: Inspection, notation: Notation = "leviathan") -> s
     """One plain line that says what the residual is, in the place where it is met."""
     if inspection.by_blocks and inspection.state != "bonus":
         return explain_block.residual_line(inspection, notation)
+    if inspection.in_tree and inspection.state != "bonus":
+        return explain_tree.residual_line(notation)
     p, q = letters(notation)
     what = f"what {p} has left over after {q} has used its share: max(0, {p} − {q})"
     match inspection.state:
@@ -80,6 +84,8 @@ def residual_line(inspection: Inspection, notation: Notation = "leviathan") -> s
 
 def formula(inspection: Inspection, notation: Notation = "leviathan") -> tuple[str, ...]:
     """The rule with the numbers of this place, a line a step."""
+    if inspection.in_tree and inspection.state != "bonus":
+        return tuple(explain_tree.formula(inspection, notation))
     p, q = letters(notation)
     row = inspection.row
     lines = explain_block.formula(inspection, notation) if inspection.by_blocks else []
@@ -116,6 +122,11 @@ def masses(inspection: Inspection, notation: Notation = "leviathan") -> str:
         return f"{p} and {q} are equal here: nothing can be rejected."
     if inspection.by_blocks:
         return explain_block.masses(inspection, notation)
+    if inspection.in_tree:
+        return (
+            f"A single token drawn from {q} would be kept here with chance β = {number(row.beta)}, the area "
+            f"that {p} and {q} share. Every further candidate has a share of what is left."
+        )
     return (
         f"Over all tokens that the draft might have drawn here, one is kept with chance β = "
         f"{number(row.beta)}, the area that {p} and {q} share, and rejected with chance TV = "
@@ -307,6 +318,14 @@ def _corrected(inspection: Inspection, notation: Notation) -> Sentence:
 def _bonus(inspection: Inspection, notation: Notation) -> Sentence:
     k = inspection.round.k
     added = token(inspection.round.token)
+    if inspection.in_tree:
+        return sentence(
+            f"A path of {k} candidates was kept to its end, so the target's pass yields one more: the bonus ",
+            added,
+            ", drawn straight from its row, where it has ",
+            _target(inspection.round.share, notation),
+            ".",
+        )
     p, _ = letters(notation)
     if k == 0:
         why = sentence("Nothing was drafted in this round, so it is a plain step of the target: ", added)

@@ -115,6 +115,11 @@ class Inspection:
         return self.round.verifier == BLOCK
 
     @property
+    def in_tree(self) -> bool:
+        """Whether the round has a tree of candidates, which is judged by a rule of its own."""
+        return bool(self.round.tree)
+
+    @property
     def weight_before(self) -> float:
         """r of the beginning of the block before the row whose numbers are shown; 1 under other rules."""
         return _weight_before(self.round, self.row_position - 1)
@@ -220,6 +225,8 @@ def _state(position: int, round: Round) -> State:
 
 
 def _added_probability(row: Position, round: Round, candidates: tuple[Candidate, ...]) -> float | None:
+    if round.share is not None:
+        return round.share
     candidate = next(c for c in candidates if c.token == round.token)
     from_p = round.outcome == "bonus" or round.residual_empty
     return candidate.p if from_p else candidate.residual

@@ -21,7 +21,7 @@ class Metrics:
     Attributes:
         rounds: rounds counted.
         emitted: tokens committed to the text.
-        drafted, accepted: draft tokens proposed and accepted.
+        drafted, accepted: draft tokens proposed, all candidates of a tree among them, and accepted.
         draft_acceptance_rate: accepted / drafted; bonus and corrected tokens never count.
         mean_acceptance_length: 1 + accepted / rounds, in 1 … K + 1.
         per_position: rate i (from 1) = rounds with at least i accepted / rounds that drafted at least i.
@@ -51,7 +51,7 @@ class Metrics:
 
 
 def metrics(rounds: Sequence[Round]) -> Metrics:
-    drafted = sum(r.k for r in rounds)
+    drafted = sum(r.drafted for r in rounds)
     accepted = sum(r.accepted for r in rounds)
     longest = max((r.k for r in rounds), default=0)
     tried = [sum(r.k >= i for r in rounds) for i in range(1, longest + 1)]

@@ -98,9 +98,11 @@ def rejudge(
         correct_u: replaces the uniform that drew the corrected or bonus token.
 
     Raises:
-        NotRecorded: if the trace lacks a uniform.
+        NotRecorded: if the trace lacks a uniform, or the round has a tree.
         VerifyError: if the verifier refuses the numbers.
     """
+    if round.tree:
+        raise NotRecorded("what each refusal in a tree leaves is not kept in the trace")
     if verifier is None:
         verifier = verify_whole_block if round.verifier == BLOCK else verify_block
     if verifier is verify_whole_block:

@@ -6,12 +6,15 @@ token before, and predicts this token's feature; a head turns that into q. Withi
 features. After each round the target's real ones are known, so the positions made from its own are cut and
 made again.
 
-The original verifies a tree of greedy drafts; this is a chain of sampled ones under the exact rule.
+The original verifies a tree of greedy drafts; this is a chain, or a tree, of sampled ones under the exact
+rule.
 """
 
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
+
+import numpy as np
 
 from specviz.decoding import cache as caches
 from specviz.decoding.controls import NothingLeft
@@ -19,6 +22,8 @@ from specviz.decoding.drafters.base import Block, DraftUnavailable, Proposal, em
 from specviz.decoding.protocols import EagleModel, Pair
 from specviz.decoding.randomness import RoundRandomness
 from specviz.decoding.sampling import SamplingConfig, Scorer, effective_probs
+from specviz.decoding.trace import MAX_K
+from specviz.decoding.tree import ROOT, Tree, places
 
 
 class EagleDrafter:
@@ -37,6 +42,7 @@ class EagleDrafter:
         self.context_length = self.model.context_length
         self.cache = self.model.new_cache()
         self.exact = 0  # cached positions that were made from the target's features
+        self.predicted: dict[int, Any] = {}  # behind the nodes of a tree
         self.features: list[Any] = []  # the target's, of all committed tokens but the last
 
     @staticmethod
@@ -50,15 +56,10 @@ class EagleDrafter:
         return pair.eagle
 
     def propose(self, prefix: Sequence[int], k: int, randomness: RoundRandomness) -> Proposal:
-        alone = len(prefix) == 1 and self.model.no_feature is None
-        if k == 0 or alone or len(self.features) != len(prefix) - 1:
+        if k == 0 or not self.deepest(prefix):
             return empty_proposal(self.vocab_size)
         block = Block(prefix, self.sampling, self.model.available, randomness, self.score)
-        first = caches.length(self.cache)
-        fed = list(prefix[first:])
-        before = [
-            self.model.no_feature if i == 0 else self.features[i - 1] for i in range(first, len(prefix))
-        ]
+        fed, before = self._uncached(prefix)
         with suppress(NothingLeft):
             for row in range(k):
                 output = self.model.forward(fed, before, self.cache)
@@ -66,6 +67,37 @@ class EagleDrafter:
                     self.exact = len(prefix)
                 fed, before = [block.draw(output.logits)], [output.features]
         return block.proposal() if block.tokens else empty_proposal(self.vocab_size)
+
+    def _uncached(self, prefix: Sequence[int]) -> tuple[list[int], list[Any]]:
+        """The tokens that the cache lacks, and the feature before each."""
+        first = caches.length(self.cache)
+        places = range(first, len(prefix))
+        return list(prefix[first:]), [self.features[i - 1] if i else self.model.no_feature for i in places]
+
+    @property
+    def available(self) -> np.ndarray | None:
+        return self.model.available
+
+    def deepest(self, prefix: Sequence[int]) -> int:
+        """Levels of a tree that it can draft: none before it knows the features."""
+        alone = len(prefix) == 1 and self.model.no_feature is None
+        return 0 if alone or len(self.features) != len(prefix) - 1 else MAX_K
+
+    def branch(self, prefix: Sequence[int], tree: Tree, level: Sequence[int]) -> np.ndarray:
+        """Logits (n, V) behind the nodes of a tree's last level, each node made from what its parent's row
+        predicted."""
+        if level[0] == ROOT:
+            output = self.model.forward(*self._uncached(prefix), self.cache)
+            self.exact = len(prefix)
+            self.predicted = {ROOT: output.features}
+            return output.logits
+        model: Any = self.model  # one that branches, or the run was refused
+        fed = [tree.tokens[node] for node in level]
+        before = [self.predicted[tree.parents[node]] for node in level]
+        where = places(tree, level, len(prefix), caches.length(self.cache))
+        output = model.forward_branching(fed, before, self.cache, where)
+        self.predicted |= dict(zip(level, output.features, strict=True))
+        return output.logits
 
     def observe(self, committed: Sequence[int], target_features: Any) -> None:
         # One position is always left to feed: a block starts with the prediction after the last token.

@@ -10,11 +10,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
+
 from specviz.decoding.controls import NothingLeft
 from specviz.decoding.drafters.base import Block, DraftUnavailable, Proposal, empty_proposal
 from specviz.decoding.protocols import Pair
 from specviz.decoding.randomness import RoundRandomness
 from specviz.decoding.sampling import SamplingConfig, Scorer, effective_probs
+from specviz.decoding.tree import Tree
 
 
 class MedusaDrafter:
@@ -49,6 +52,19 @@ class MedusaDrafter:
             for row in range(k):
                 block.draw(logits[row : row + 1])
         return block.proposal() if block.tokens else empty_proposal(self.vocab_size)
+
+    @property
+    def available(self) -> np.ndarray | None:
+        return self.heads.available
+
+    def deepest(self, prefix: Sequence[int]) -> int:
+        """Levels of a tree that it can draft: one a head, none before a feature is known."""
+        return 0 if self.feature is None else self.heads.count
+
+    def branch(self, prefix: Sequence[int], tree: Tree, level: Sequence[int]) -> np.ndarray:
+        """Logits (n, V) behind the nodes of a level: the same for all, no head sees the tokens before it."""
+        depth = len(tree.line(level[0]))
+        return np.repeat(self.heads.forward(self.feature)[depth : depth + 1], len(level), axis=0)
 
     def observe(self, committed: Sequence[int], target_features: Any) -> None:
         # A failed round commits nothing: the feature is still that of the last token but one.

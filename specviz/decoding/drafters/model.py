@@ -4,12 +4,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
+
 from specviz.decoding import cache as caches
 from specviz.decoding.controls import NothingLeft
 from specviz.decoding.drafters.base import Block, DraftUnavailable, Proposal, empty_proposal
 from specviz.decoding.protocols import LanguageModel, Pair
 from specviz.decoding.randomness import RoundRandomness
 from specviz.decoding.sampling import SamplingConfig, Scorer, effective_probs
+from specviz.decoding.trace import MAX_K
+from specviz.decoding.tree import ROOT, Tree, places
 
 
 class LanguageModelDrafter:
@@ -42,6 +46,24 @@ class LanguageModelDrafter:
             for _ in range(k):
                 fed = [block.draw(self.model.forward(fed, self.cache, rows=1).logits)]
         return block.proposal() if block.tokens else empty_proposal(self.vocab_size)
+
+    @property
+    def available(self) -> np.ndarray | None:
+        return self.model.available
+
+    def deepest(self, prefix: Sequence[int]) -> int:
+        """Levels of a tree that it can draft."""
+        return MAX_K
+
+    def branch(self, prefix: Sequence[int], tree: Tree, level: Sequence[int]) -> np.ndarray:
+        """Logits (n, V) behind the nodes of a tree's last level, in one pass."""
+        cached = caches.length(self.cache)
+        if level[0] == ROOT:
+            return self.model.forward(list(prefix[cached:]), self.cache, rows=1).logits
+        where = places(tree, level, len(prefix), cached)
+        model: Any = self.model  # one that branches, or the run was refused
+        fed = [tree.tokens[node] for node in level]
+        return model.forward_branching(fed, self.cache, where, len(fed)).logits
 
     def observe(self, committed: Sequence[int], target_features: Any) -> None:
         # The last committed token is new to the draft: it is fed when the next block begins.

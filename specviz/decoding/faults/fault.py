@@ -13,6 +13,7 @@ from specviz.decoding.faults.spot import Spot
 from specviz.decoding.protocols import Pair
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig, Scorer
+from specviz.decoding.tree import Shape, TreeVerifier
 from specviz.decoding.verify import Verifier
 
 Kind = Literal["law", "lossy", "wasteful", "bookkeeping"]
@@ -39,6 +40,8 @@ class Fault:
         rejudge: True if recorded rounds can be judged again by it; False if it looks at single tokens
             of a trace's rest, at other rows, or is no matter of the rule.
         change_pair, change_drafter, score, cut: what else is different in a run.
+        tree, tree_verifier: of a fault in judging trees: the shape that runs have if they are given none, how
+            its candidates are drawn, and the rule.
     """
 
     name: str
@@ -57,11 +60,15 @@ class Fault:
     change_drafter: Callable[[Drafter, SamplingConfig], Drafter] | None = None
     score: Scorer | None = None
     cut: Cutter = cut
+    tree: Shape | None = None
+    tree_verifier: TreeVerifier | None = None
 
     def __post_init__(self) -> None:
         if self.verifier is None:
             object.__setattr__(self, "verifier", make_verifier(self.name, self.rule))
         self.verifier.__name__ = self.name
+        if self.tree_verifier is not None:
+            self.tree_verifier.__name__ = self.name
 
     @property
     def links(self) -> tuple[str, ...]:
@@ -94,6 +101,10 @@ class Fault:
         """
         pair = self.change_pair(pair)
         settings.setdefault("score", self.score)
+        if self.tree is not None and self.tree_verifier is not None:
+            given = settings.pop("tree", None) or self.tree
+            tree = Shape(given.widths, self.tree.draw)
+            return DecodingRun(pair, prompt, tree=tree, tree_verifier=self.tree_verifier, **settings)
         return DecodingRun(
             pair,
             prompt,

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from specviz.decoding.block import EXACT_RULES
-from specviz.decoding.faults import blocks, bookkeeping
+from specviz.decoding.faults import blocks, bookkeeping, trees
 from specviz.decoding.faults.fault import Fault
 from specviz.decoding.faults.rules import Coin, Hand, Rule
 from specviz.decoding.faults.spot import unfiltered, untempered
@@ -22,6 +22,7 @@ from specviz.decoding.faults.variations import (
     typical,
 )
 from specviz.decoding.run import DecodingRun
+from specviz.decoding.tree import Shape
 
 
 def lenience(factor: float = 0.5) -> Fault:
@@ -206,6 +207,19 @@ _ALL = (
         needs="K of 2 or more; over several positions",
         seen=("arXiv 2403.10444",),
         verifier=blocks.token_by_token,
+        one_position=False,
+        rejudge=False,
+    ),
+    Fault(
+        name="tree-marginals",
+        title="Tree of favourites, judged as if drawn",
+        kind="law",
+        does="It takes the draft's likeliest tokens as the candidates of a tree and judges each with p/q, as "
+        "if it had been drawn from q. A token that was chosen has q = 1.",
+        timeline="More candidates pass than should: the draft's favourites come out too often.",
+        needs="a drafter that can fill a tree",
+        tree=Shape((2, 1), "top"),
+        tree_verifier=trees.by_marginals,
         one_position=False,
         rejudge=False,
     ),

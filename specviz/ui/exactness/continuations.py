@@ -8,6 +8,7 @@ import streamlit as st
 from specviz.decoding.block import EXACT_RULES
 from specviz.decoding.controls import bind
 from specviz.decoding.faults import Fault
+from specviz.decoding.tree import shape
 from specviz.decoding.verify import verify_block
 from specviz.exactness.continuations import EndToEnd, EndToEndCheck
 from specviz.reading.prose import count
@@ -70,6 +71,7 @@ class Continuations(jobs.Job):
                 verifier=EXACT_RULES.get(self.recipe.rule, verify_block),
                 drafter=self.recipe.drafter,
                 k=self.recipe.k,
+                tree=shape(self.recipe.tree) if self.recipe.tree else None,
                 sampling=target,
                 draft_sampling=draft,
                 length=self.length,

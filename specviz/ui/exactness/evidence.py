@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import streamlit as st
 
-from specviz.decoding.block import EXACT_RULES
 from specviz.decoding.faults import FAULTS, Fault
 from specviz.decoding.trace import Round, Trace
+from specviz.decoding.tree import EXACT_NAMES
 from specviz.decoding.verify import VerifyError
 from specviz.exactness.evidence import LeakTest, leak_test
 from specviz.reading.prose import count, number
@@ -93,7 +93,7 @@ def _words(test: LeakTest) -> None:
 
 def _rule(entries: Sequence[Entry]) -> None:
     """Says if a fault judged these runs."""
-    rules = {round.verifier for e in entries for round in e.trace.rounds} - EXACT_RULES.keys()
+    rules = {round.verifier for e in entries for round in e.trace.rounds} - EXACT_NAMES
     titles = [FAULTS[name].title if name in FAULTS else "a rule unknown here" for name in sorted(rules)]
     if titles:
         st.warning(f"Not judged by the exact rule: {', '.join(titles)}.", icon=":material/warning:")

@@ -11,6 +11,7 @@ from specviz.decoding.controls import SamplingConfig
 from specviz.decoding.drafters import DRAFTERS
 from specviz.decoding.faults import FAULTS
 from specviz.decoding.trace import Trace
+from specviz.decoding.tree import TREE
 from specviz.models.asked import turns_text, why_not
 from specviz.reading import export
 from specviz.reading.html_export import round_html, run_html
@@ -94,6 +95,7 @@ def _open() -> None:
 def recipe_of(trace: Trace) -> Recipe | None:
     """The settings that a trace was made with; None if the controls of this version cannot say them."""
     rule = trace.rounds[0].verifier if trace.rounds else EXACT
+    rule = EXACT if rule == TREE else rule
     if trace.pair.name not in PAIRS or trace.drafter not in DRAFTERS or rule not in (*EXACT_RULES, *FAULTS):
         return None
     target, draft = trace.sampling, trace.draft_sampling
@@ -119,6 +121,7 @@ def recipe_of(trace: Trace) -> Recipe | None:
         draft=PAIRS[trace.pair.name],
         rule=rule,
         **constraints,
+        tree=trace.tree,
     )
     sayable = len(trace.stop) < 2 and not why_not(recipe)
     values = {f.name: getattr(recipe, f.name) for f in fields(Recipe)}

@@ -62,7 +62,7 @@ def inspector(trace: Trace, round: int, position: int, *, key: str, run: str = "
                 run=run,
                 place=(round, position),
             )
-        if place.row.u is not None:
+        if place.row.u is not None and not place.in_tree:
             with coin:
                 _coin(place, show, notation, key, run, entry)
         if place.candidates:
@@ -108,7 +108,7 @@ def _around(
         cells = list(_caches(trace, round, show))
         for position in range(1, round.k + 2):
             place = inspect_position(trace, round.number, position)
-            gauge = [] if place.row.u is None else [gauges.gauge(place, place.row.u)]
+            gauge = [] if place.row.u is None or place.in_tree else [gauges.gauge(place, place.row.u)]
             found[round.number, position] = {
                 f"{key}-told": _told(place, show, notation),
                 f"{key}-gauge": gauge,

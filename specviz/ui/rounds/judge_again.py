@@ -15,7 +15,7 @@ from specviz.ui.state import address, keys
 
 
 def panel(trace: Trace) -> None:
-    if "judge" in address.hidden() or not trace.rounds:
+    if "judge" in address.hidden() or not trace.rounds or trace.tree:
         return
     st.session_state.setdefault(keys.JUDGE_OPEN, "judge" in st.query_params)
     with st.expander(

@@ -4,9 +4,9 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from specviz.decoding.block import EXACT_RULES
 from specviz.decoding.faults import FAULTS
 from specviz.decoding.trace import ModelInfo, Trace
+from specviz.decoding.tree import EXACT_NAMES
 from specviz.reading.metrics import metrics
 from specviz.reading.notes import notes
 from specviz.recipe import Recipe, to_link
@@ -143,7 +143,7 @@ def headline(entry: Entry, recipe: Recipe) -> None:
 
 def _banner(trace: Trace) -> None:
     """Says unmistakably that a run was not made by the exact rule."""
-    names = {round.verifier for round in trace.rounds} - EXACT_RULES.keys()
+    names = {round.verifier for round in trace.rounds} - EXACT_NAMES
     for name in sorted(names):
         fault = FAULTS.get(name)
         st.error(

@@ -9,6 +9,7 @@ import streamlit as st
 
 from specviz import recipe as recipes
 from specviz.decoding.block import BLOCK, EXACT_RULES
+from specviz.decoding.tree import SHAPES
 from specviz.models.asked import why_not
 from specviz.recipe import CONTROLS, Recipe, Replaced, limits, to_link
 from specviz.settings import settings
@@ -37,6 +38,11 @@ NAMES = {
     "penalty": "Repetition penalty",
 }
 RULES = {recipes.EXACT: "exact, token by token", BLOCK: "exact, whole blocks"}
+TREES = {
+    f"{size}{draw}": f"tree of {size}, {name}"
+    for draw, name in (("", "distinct"), (":iid", "i.i.d."))
+    for size in SHAPES
+}
 HELP = {
     "drafter": "Who proposes: " + ", ".join(f"{kind} – {text}" for kind, text in DRAFTERS.items()) + ".",
     "k": "Draft tokens in a round (γ in Leviathan et al.). Rounds near a limit draft fewer.",
@@ -52,6 +58,9 @@ HELP = {
     "target": "built-in, a hub id, or a local folder with safetensors weights.",
     "rule": "exact judges token by token, block whole beginnings of the block; both are exact. The others "
     "are the faults of the gallery.",
+    "tree": "A tree gives several candidates a position: all are scored in one pass and one path is kept, by "
+    "a rule that is exact. Distinct: drawn without replacement; i.i.d.: each drawn from the same q. The tree "
+    "sets how far a draft reaches, not K; it goes with the rule “exact, token by token” only.",
     "draft": "Empty: the built-in draft, or none beside another target. The target again: q = p. An EAGLE or "
     "Medusa checkpoint (folder or id): that draft.",
 }
@@ -247,17 +256,20 @@ def _details(control: Callable, disabled: bool) -> dict[str, Any]:
                 draft = f"draft_{name}"
                 label = f"Draft {NAMES[name].lower()}"
                 values[draft] = control(draft, partial(_number, draft, label, disabled))
-    columns = st.columns([1.1, 1.3, 1.6, 1.6, 1.8, 1.6], vertical_alignment="bottom")
+    columns = st.columns([1.1, 1.3, 1.6, 1.6], vertical_alignment="bottom")
     with columns[0]:
         values["max_tokens"] = control("max_tokens", partial(_number, "max_tokens", "New tokens", disabled))
     for column, name, label in zip(
-        columns[1:4], ("stop", "target", "draft"), ("Stop text", "Target", "Draft"), strict=True
+        columns[1:], ("stop", "target", "draft"), ("Stop text", "Target", "Draft"), strict=True
     ):
         with column:
             values[name] = control(name, partial(text, name, label, disabled))
-    with columns[4]:
+    columns = st.columns(3, vertical_alignment="bottom")
+    with columns[0]:
         values["rule"] = control("rule", partial(_rule, disabled))
-    with columns[5]:
+    with columns[1]:
+        values["tree"] = control("tree", partial(_tree, disabled))
+    with columns[2]:
         values["chat"] = control("chat", partial(_toggle, "chat", "Chat template", disabled))
     return values
 
@@ -284,6 +296,19 @@ def _rule(disabled: bool) -> str:
     elif rule != recipes.EXACT:
         st.caption(f":material/warning: Not exact: {FAULTS[rule].title}.")
     return rule
+
+
+def _tree(disabled: bool) -> str:
+    given = st.session_state["tree"]
+    options = ["", *TREES]
+    return st.selectbox(
+        "Candidates",
+        options if given in options else [*options, given],
+        key="tree",
+        format_func=lambda text: TREES.get(text, f"tree {text}") if text else "one a position (a chain)",
+        help=HELP["tree"],
+        disabled=disabled,
+    )
 
 
 def text(name: str, label: str, disabled: bool) -> str:

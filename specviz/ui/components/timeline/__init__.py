@@ -13,6 +13,7 @@ from typing import Any
 import streamlit as st
 
 from specviz.decoding.trace import CacheStep, Position, Round, TokenText, Trace
+from specviz.decoding.tree import ROOT, children_of, main_line
 from specviz.reading.inspect import residual
 from specviz.reading.metrics import metrics
 from specviz.reading.prose import Notation
@@ -174,7 +175,8 @@ def payload(trace: Trace) -> dict[str, Any]:
             "p": [_number(row.p) for row in rows],
             "q": [_number(row.q) for row in rows],
             "u": [_number(row.u) for row in rows],
-            "h": [_number(row.prefix_passes) for row in rows],
+            "h": [_number(passes) for round in trace.rounds for passes in _passes(round)],
+            "beside": [beside for round in trace.rounds for beside in _beside(round, index)],
         },
         "rounds": {name: [column[name] for column in columns] for name in (columns[0] if columns else ())},
         "groups": [group.stop - group.start for group in whole],
@@ -202,6 +204,7 @@ def _round(round: Round, index: Callable[[int], int]) -> dict[str, Any]:
         "committed": len(round.committed),
         "finish": round.finish,
         "verifier": round.verifier,
+        "nodes": len(round.tree),
         # A drafter that looks tokens up draws nothing.
         "chosen": bool(drafted) and all(row.draft_u is None and row.q == 1.0 for row in drafted),
         "draftMs": _number(1000 * round.draft_seconds),
@@ -211,6 +214,28 @@ def _round(round: Round, index: Callable[[int], int]) -> dict[str, Any]:
     }
 
 
+def _passes(round: Round) -> list[float | None]:
+    """What the uniform of each drafted row was compared with, where that is not min(1, p/q)."""
+    if not round.tree:
+        return [row.prefix_passes for row in round.positions[: round.k]]
+    line = [round.tree[i] for i in main_line(round.tree)]
+    return [None if node.against is None else min(1.0, node.against / node.drawn) for node in line]
+
+
+def _beside(round: Round, index: Callable[[int], int]) -> list[list[Any]]:
+    """Of each drafted row, the other candidates at its place in a tree: token, and r or u for its state."""
+    line = main_line(round.tree)
+    found = [
+        [
+            [index(round.tree[i].token), round.tree[i].state[0]]
+            for i in children_of(round.tree, parent)
+            if i != node
+        ]
+        for parent, node in zip((ROOT, *line), line, strict=False)
+    ]
+    return found or [[] for _ in range(round.k)]
+
+
 def _outcome(round: Round) -> tuple[float | None, float | None, float | None]:
     """p and q of the corrected or bonus token, and its share of the residual that it was drawn from."""
     row: Position = round.positions[round.accepted]
@@ -218,6 +243,8 @@ def _outcome(round: Round) -> tuple[float | None, float | None, float | None]:
     p, q = row.table.p[i], row.table.q[i]
     if round.outcome == "bonus":
         return p, None, None
+    if round.share is not None:
+        return p, q, round.share
     if round.residual_empty or not row.residual_mass:
         return p, q, None
     weight, mass = residual(round, round.accepted)

@@ -13,7 +13,8 @@ const FIRST = 12; // rows drawn at once
 /**
  * @typedef {{ el: HTMLElement, name: HTMLElement, glyph: HTMLElement, word: HTMLElement, figure: HTMLElement,
  *   view: string, classes: string[] }} Cell
- * @typedef {{ el: HTMLElement, i: number, signature: string, cells: Cell[] | null, result?: HTMLElement }} Row
+ * @typedef {{ el: HTMLElement, i: number, signature: string, cells: Cell[] | null, result?: HTMLElement,
+ *   twigs?: HTMLElement[] }} Row
  */
 
 /** The place [round number, position] that an element of the grid stands for. */
@@ -106,9 +107,19 @@ export class Grid {
     const box = el("div", "box", { "aria-hidden": "true" }, el("span", "", {}, `verified in one pass${round.verifyMs ? ` · ${ms(round.verifyMs)}` : ""}`));
     box.style.gridColumn = `2 / span ${Math.max(1, round.k)}`;
     const none = round.k ? [] : [el("span", "none", { role: "gridcell" }, "nothing drafted")];
-    row.el.replaceChildren(el("span", "number", { role: "rowheader" }, String(round.number)), ...none, ...row.cells.map((cell) => cell.el), row.result, box);
+    row.el.classList.toggle("tree", round.nodes > 0);
+    row.twigs = round.nodes ? this.drawTwigs(round) : [];
+    row.el.replaceChildren(el("span", "number", { role: "rowheader" }, String(round.number)), ...none, ...row.cells.map((cell) => cell.el), row.result, ...row.twigs, box);
     this.paint(row, this.stage && this.stage.i === row.i ? this.stage.stage : null);
     if (!row.i || (this.pinned && this.pinned[0] === round.number)) this.mark(this.pinned);
+  }
+
+  /** Under each cell the other candidates at its place: those refused, and those that were not looked at. */
+  drawTwigs(round) {
+    const { positions, tokens } = this.model;
+    return [...Array(round.k).keys()].map((i) => el("div", "twigs", { "aria-hidden": "true", style: `grid-column: ${i + 2}` },
+      ...positions.beside[round.from + i].map(([token, state]) => el("span", `twig ${state === "r" ? "rejected" : "discarded"}`, { dir: "auto" },
+        el("b", "", {}, STATES[state === "r" ? "rejected" : "discarded"][0]), drawPieces(tokens[token], false)))));
   }
 
   drawCell(round, i) {
@@ -162,6 +173,7 @@ export class Grid {
       this.paintCell(round, i, cell, views[i]);
       cell.el.classList.toggle("judging", kind === "verdict" ? stage.at === i : kind === "outcome" && i === round.k);
     });
+    row.twigs.forEach((twigs, i) => twigs.classList.toggle("hidden", covered || !isFinal(views[i])));
     const early = stage && kind !== "caches";
     row.result.replaceChildren(...(early ? [] : covered ? [this.revealButton(round)] : resultOf(round)));
   }
@@ -213,7 +225,7 @@ export class Grid {
 function resultOf(round) {
   const lost = round.accepted + 1 - round.committed;
   const times = [round.draftMs && `draft ${ms(round.draftMs)}`, round.verifyMs && `verify ${ms(round.verifyMs)}`];
-  const notes = [round.finish && `ends: ${ENDS[round.finish]}`, lost > 0 && `${lost} cut`, round.verifier !== "exact" && `rule: ${round.verifier}`];
+  const notes = [round.finish && `ends: ${ENDS[round.finish]}`, lost > 0 && `${lost} cut`, round.nodes > 0 && `tree of ${round.nodes}`, !["exact", "tree"].includes(round.verifier) && `rule: ${round.verifier}`];
   const line = (className, parts) => {
     const text = parts.filter(Boolean).join(" · ");
     return text ? [el("div", className, { title: text }, text)] : [];

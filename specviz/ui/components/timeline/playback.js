@@ -37,9 +37,9 @@ export function unpack(data, isCovered, notation) {
 
 /** Two rounds with the same signature look the same. */
 export function signature(model, round) {
-  const { token, p, q, u } = model.positions;
+  const { token, p, q, u, beside } = model.positions;
   const rows = [];
-  for (let j = round.from; j < round.from + round.k; j++) rows.push(model.tokens[token[j]], p[j], q[j], u[j]);
+  for (let j = round.from; j < round.from + round.k; j++) rows.push(model.tokens[token[j]], p[j], q[j], u[j], ...beside[j].flatMap(([other, state]) => [model.tokens[other], state]));
   const { number, states, outcome, share, committed, finish, verifyMs } = round;
   return JSON.stringify([number, states, outcome, model.tokens[round.token], share, committed, finish, verifyMs, model.letters, rows]);
 }

@@ -21,6 +21,7 @@ function draftSaid(model, round, i) {
   const state = BY_LETTER[round.states[i]], target = { target: number(p[j]) }, draft = { draft: number(q[j]) };
   const said = [{ token: token[j] }, " is ", { strong: state, state }];
   if (round.verifier === "block") return [...said, ...blockSaid(model, round, i)];
+  if (round.nodes) return [...said, ...treeSaid(model, round, i)];
   if (state === "discarded") return [...said, " unjudged: ", { token: token[round.from + round.accepted] }, " before it was rejected."];
   const ratio = threshold(model.positions, j);
   if (round.verifier !== "exact") return [...said, ` by the rule “${round.verifier}”: ${P}/${Q} = ${number(ratio)}, u = ${number(u[j])}.`];
@@ -30,6 +31,18 @@ function draftSaid(model, round, i) {
   const [coin, bar] = apart(u[j], ratio);
   const fraction = [{ target: target.target, bare: true }, " / ", { draft: draft.draft, bare: true }];
   return [...said, `: u = ${coin} is ${state === "accepted" ? "below" : "not below"} ${P}/${Q} = `, ...fraction, ` = ${bar}.`];
+}
+
+/** A tree: what became of the candidates at this place, the one on the line and those beside it. */
+function treeSaid(model, round, i) {
+  const { u, h, beside } = model.positions, j = round.from + i, [P, Q] = model.letters, state = BY_LETTER[round.states[i]];
+  if (state === "discarded") return [": it stands behind a candidate that was refused."];
+  const of = (wanted) => beside[j].filter(([, letter]) => letter === wanted).flatMap(([token], n) => [n ? ", " : "", { token }]);
+  const refused = of("r"), unseen = of("u"), [coin, bar] = u[j] === null ? [] : apart(u[j], h[j]);
+  return [`, ${count(beside[j].length + 1, "candidate")} here`,
+    coin ? `: u = ${coin} is ${state === "accepted" ? "below" : "not below"} ${P}′/${Q}′ = ${bar}` : "",
+    ...(refused.length ? [state === "accepted" ? "; refused before it: " : "; refused as well: ", ...refused] : []),
+    ...(unseen.length ? ["; not looked at any more: ", ...unseen] : []), "."];
 }
 
 /** Block verification: why the beginning of the block that ends at index i passes or not, and which is kept. */
@@ -45,7 +58,9 @@ function blockSaid(model, round, i) {
 function outcomeSaid(model, round) {
   const [P, Q] = model.letters, token = { token: round.token }, target = { target: number(round.p) };
   if (round.k === 0) return ["Nothing was drafted, so the pass gives one token, ", token, `, drawn from ${P} (`, target, ")."];
+  if (round.outcome === "bonus" && round.nodes) return [`A path of ${count(round.k, "candidate")} is kept to its end, so the same pass gives one more token, the `, { strong: "bonus", state: "bonus" }, " ", token, `, drawn from ${P} (`, target, ")."];
   if (round.outcome === "bonus") return [`All ${round.k} are accepted, so the same pass gives one more token, the `, { strong: "bonus", state: "bonus" }, " ", token, `, drawn from ${P} (`, target, ")."];
+  if (round.nodes) return ["All candidates here are refused. The ", { strong: "correction", state: "corrected" }, " ", token, ` is drawn from what they left of ${P}: its share there is `, { strong: number(round.share) }, "."];
   const start = ["The ", { strong: "correction", state: "corrected" }, " ", token];
   if (round.verifier === "block" && !round.fromP) return [...start, ` is drawn from the residual max(0, r·${P} − ${Q}) with the weight r = `, { strong: number(round.weight) }, " of the kept beginning: its share there is ", { strong: number(round.share) }, "."];
   if (round.verifier !== "exact" && round.verifier !== "block") return [...start, ` is drawn by the rule “${round.verifier}”.`];
@@ -81,7 +96,7 @@ function proposed(model, round, i) {
 function scored(model, round, covered) {
   const [P, Q] = model.letters, time = round.verifyMs ? ` (${ms(round.verifyMs)})` : "", pass = { strong: "One pass" };
   if (!round.k) return ["Nothing was drafted. ", pass, ` of the target${time} gives ${P} for the next token.`];
-  const where = round.k === 1 ? "the proposal" : `all ${round.k} proposals`;
+  const where = round.nodes ? `all ${round.nodes} candidates` : round.k === 1 ? "the proposal" : `all ${round.k} proposals`;
   return [pass, ` of the target${time} gives ${P} at ${where} and one place beyond. `,
     covered ? "Which will it keep? Decide, then reveal the round." : `The bar is min(1, ${P}/${Q}).`];
 }
@@ -124,6 +139,6 @@ export function figuresOf(model, round, i, view) {
   if (view === "covered" || view === "hidden") return [];
   const all = i === round.k
     ? [["target", P, round.p], ["draft", Q, round.q], ["share", "share of the residual", round.share]]
-    : [["target", P, p[j]], ["draft", Q, q[j]], ["bar", round.verifier === "block" ? "h" : `min(1, ${P}/${Q})`, threshold(model.positions, j)], ["coin", round.states[i] === "d" && round.verifier !== "block" ? "unused u" : "u", u[j]]];
+    : [["target", P, p[j]], ["draft", Q, q[j]], ["bar", round.verifier === "block" ? "h" : round.nodes ? `min(1, ${P}′/${Q}′)` : `min(1, ${P}/${Q})`, threshold(model.positions, j)], ["coin", round.states[i] === "d" && round.verifier !== "block" ? "unused u" : "u", u[j]]];
   return all.filter(([kind, , value]) => value !== null && (view !== "proposed" || kind === "draft") && (kind !== "coin" || isFinal(view)));
 }
