@@ -110,12 +110,12 @@ def _check_tree(trace: Trace, round: Round, where: str) -> None:
         judged = node.state != "unseen"
         _require(judged == (node.against is not None), f"{place}.against", "goes with those that were judged")
         if round.verifier == TREE and node.u is not None and node.against is not None:
-            kept = accepts(node.u, node.against, node.drawn)
-            _require(kept == (node.state == "kept"), f"{place}.state", "does not follow from its numbers")
+            passes = accepts(node.u, node.against, node.drawn)
+            _require(passes == (node.state == "kept"), f"{place}.state", "does not follow from its numbers")
     line, left = main_line(nodes), dict(enumerate(nodes))
     open_ = True  # no refusal yet of all candidates
-    for node in line:
-        siblings = children_of(nodes, nodes[node].parent)
+    for place_on_line in line:
+        siblings = children_of(nodes, nodes[place_on_line].parent)
         place = f"{where}[{siblings[0]}]"
         states = [left.pop(child).state for child in siblings]
         kept = states.index("kept") if "kept" in states else len(states)
@@ -130,8 +130,8 @@ def _check_tree(trace: Trace, round: Round, where: str) -> None:
     found = [(nodes[i].token, nodes[i].p, nodes[i].q) for i in line]
     rows = [(row.token, row.p, row.q) for row in round.positions[:-1]]
     _require(found == rows, where, "should have the positions as one of its lines")
-    kept = sum(node.state == "kept" for node in nodes)
-    _require(kept == round.accepted, where, "should keep as many candidates as were accepted")
+    path = sum(node.state == "kept" for node in nodes)
+    _require(path == round.accepted, where, "should keep as many candidates as were accepted")
 
 
 def _check_position(trace: Trace, position: Position, last: bool, where: str) -> None:

@@ -264,7 +264,7 @@ def _details(control: Callable, disabled: bool) -> dict[str, Any]:
     ):
         with column:
             values[name] = control(name, partial(text, name, label, disabled))
-    columns = st.columns(3, vertical_alignment="bottom")
+    columns = st.columns([1, 1, 1], vertical_alignment="bottom")
     with columns[0]:
         values["rule"] = control("rule", partial(_rule, disabled))
     with columns[1]:
