@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from specviz.ui.classroom import presenting
 from specviz.ui.shell import frame, teaching, tour
 from specviz.ui.state import address, guard, watch
 
@@ -12,5 +13,6 @@ guard.admit()
 page = st.navigation(frame.pages(), position="top")
 address.carry_over(page.url_path)
 teaching.projector()
+presenting.strip()
 tour.banner()
 frame.run(page)

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from specviz.ui.classroom import desk
 from specviz.ui.components import memory
 from specviz.ui.learn import lessons
 from specviz.ui.shell import frame, teaching, tour
@@ -15,6 +16,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     level = lessons.choose_level()
     tour.start_menu()
     teaching.link_maker("learn", topic=lesson.key, level=lessons.LEVELS[level])
+    desk.invitation(lesson.key, level)
 lessons.progress()
 
 st.header(f"{lesson.number}. {lesson.title}", anchor=False)

@@ -5,7 +5,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("", "?run=long&sel=1.2", "exactness", "debug", "speed", "drafters", "learn", "practice")
+PAGES = (
+    "",
+    "?run=long&sel=1.2",
+    "exactness",
+    "debug",
+    "speed",
+    "drafters",
+    "learn",
+    "practice",
+    "class",
+    "class?lecture=accept",
+)
 
 SETTLED = """document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'
     && !document.querySelector('[data-stale=true]')"""

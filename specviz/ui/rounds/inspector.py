@@ -74,6 +74,15 @@ def inspector(trace: Trace, round: int, position: int, *, key: str, run: str = "
         )
 
 
+def reading(trace: Trace, round: int, position: int, *, key: str, notation: Notation) -> None:
+    """One place of a run to read only: the verdict in words, bars and the formula, nothing to change."""
+    place = inspect_position(trace, round, position)
+    show = shower(trace)
+    with st.container(border=True, key=keys.of(key, keys.PANEL)):
+        told = [*_told(place, show, notation), *_spelled_out(place, show, notation)]
+        blocks(told, key=keys.of(key, keys.TOLD), place=(round, position))
+
+
 def tell_ahead(trace: Trace, near: Iterable[int], notation: Notation, *, key: str, run: str) -> None:
     """Let the browser know what the inspector shows in the rounds around some, so that it need not ask.
 

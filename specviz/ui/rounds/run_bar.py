@@ -13,6 +13,7 @@ from specviz.recipe import Recipe, to_link
 from specviz.speed import verdict
 from specviz.speed.beside import LEAST, MOST, against_plain
 from specviz.speed.verdict import Scale
+from specviz.ui.classroom import presenting
 from specviz.ui.rounds.gallery import open_run
 from specviz.ui.rounds.pair_report import pair_report
 from specviz.ui.state import jobs, keys, links, runs
@@ -74,6 +75,8 @@ def buttons(entry: Entry | None, recipe: Recipe) -> None:
             help="Makes one round.",
         )
         _link(entry, recipe)
+        if entry is not None:
+            presenting.invitation()
     with st.container():  # always there, so that what follows keeps its place on the page
         what = "The run stopped." if entry is not None else "The run could not start."
         jobs.progress(running, what, bar=entry is None)

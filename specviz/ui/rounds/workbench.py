@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from specviz.ui.classroom import presenting
 from specviz.ui.components.timeline import timeline
 from specviz.ui.rounds import files
 from specviz.ui.rounds.branch import branching
@@ -40,7 +41,9 @@ def _stage(entry: Entry) -> None:
             covered=address.covered(),
             notation=notation,
             run=run,
+            uncovered=presenting.uncovered(entry.name),
         )
+    presenting.show_run(entry.name, runs.selection(), address.covered(), state.revealed, notation)
     at = _place(entry)
     with right:
         if at is None:

@@ -62,12 +62,12 @@ h1 { font-size: 1.4rem !important; padding: 0 !important; line-height: 1.3 !impo
   opacity: 1 !important;
 }
 /* No blue gives white text and text on a dark page enough contrast at once. */
-button[kind="primary"]:not(:disabled) { color: light-dark(#ffffff, #0b0e13) !important; }
-button[kind="primary"]:disabled { color: light-dark(#5b6270, #a9b2bd) !important; border-style: dashed; }
+button[kind^="primary"]:not(:disabled) { color: light-dark(#ffffff, #0b0e13) !important; }
+button[kind^="primary"]:disabled { color: light-dark(#5b6270, #a9b2bd) !important; border-style: dashed; }
 .st-key-figures [data-testid="stMetricValue"] { font-size: 1.25rem; }
 /* Streamlit's own Stop would cut a page off in the middle; a run has a Stop of its own. */
 [data-testid="stStatusWidget"] button { display: none; }
-.st-key-watch-jobs, .st-key-inspector-unseen { display: none; }
+.st-key-watch-jobs, .st-key-class-watch, .st-key-inspector-unseen { display: none; }
 /* Beside each other also on a projector of 1024 pixels; one under the other where there is less room. */
 @media (max-width: 900px) {
   .st-key-stage > * > .stHorizontalBlock { flex-wrap: wrap; }
@@ -91,6 +91,7 @@ def pages() -> list:
         st.Page("pages/drafters.py", title="Drafters"),
         st.Page("pages/learn.py", title="Learn"),
         st.Page("pages/practice.py", title="Practice"),
+        st.Page("pages/class.py", title="Class"),
     ]
 
 

@@ -48,6 +48,11 @@ def going() -> bool:
     return shown is not None and shown.active
 
 
+def made(entry: Entry) -> bool:
+    """True while rounds of this run are made."""
+    return _shelf().goes_on(entry)
+
+
 def gone() -> bool:
     """True if the address names a run that this server had, and dropped to make room."""
     return shown_name() in shelf().gone

@@ -3,5 +3,6 @@
 
 export default function ({ data, parentElement }) {
   const made = new DOMParser().parseFromString(data.svg, "image/svg+xml").documentElement;
+  if (data.large) made.style.maxWidth = "none";
   parentElement.replaceChildren(document.importNode(made, true));
 }

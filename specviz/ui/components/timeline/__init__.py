@@ -73,6 +73,7 @@ def timeline(
     covered: bool = False,
     notation: Notation = "leviathan",
     run: str = "",
+    uncovered: frozenset[int] | None = None,
 ) -> TimelineState:
     """Show `trace`, with the token `selected` pinned. The caller keeps the selection.
 
@@ -87,6 +88,7 @@ def timeline(
         covered: verdicts, uniforms and corrections stay covered until revealed, round by round.
         notation: which letter stands for which model.
         run: a name for what is shown; `ahead` makes places known under it.
+        uncovered: the rounds that are uncovered, where somebody else decides on that.
 
     A key can be used once a run, so a page that streams takes some steps before it calls this, and
     asks for a rerun at its end.
@@ -119,6 +121,8 @@ def timeline(
     if made != memory.made:
         memory.made, memory.revealed, memory.view = made, set(), None
         fresh = True
+    if uncovered is not None and uncovered != memory.revealed:
+        memory.revealed, fresh = set(uncovered), True
     if fresh or selected != memory.known:
         memory.known = selected
         memory.push = {
@@ -144,6 +148,13 @@ def timeline(
         on_view_change=view_changed,
     )
     return TimelineState(selected, frozenset(memory.revealed), memory.view)
+
+
+def uncover(key: str, number: int) -> None:
+    """Uncover a round of the covered timeline with that key, as a click on it does."""
+    memory: _Memory = st.session_state.setdefault(keys.of(key, keys.MEMORY), _Memory())
+    memory.revealed.add(number)
+    memory.known = None  # tells the browser
 
 
 def payload(trace: Trace) -> dict[str, Any]:

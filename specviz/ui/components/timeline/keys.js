@@ -28,6 +28,7 @@ function listens(timeline, event) {
   const path = event.composedPath(), active = document.activeElement;
   if (path[0].matches && path[0].matches("input, textarea, select, [contenteditable]")) return false;
   if (path.includes(timeline.root)) return true;
+  if (document.querySelector("[data-testid=stDialog]")) return false; // the keys are its own
   if (event.key === "ArrowUp" || event.key === "ArrowDown") return false; // the page scrolls with these
   return timeline.isLastUsed() && (!active || active.contains(timeline.root.getRootNode().host || timeline.root));
 }

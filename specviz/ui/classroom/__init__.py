@@ -1,0 +1,1 @@
+"""A class: what a presenter shows and many follow, polls, the lecture view, sheets to hand out."""
