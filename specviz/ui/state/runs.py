@@ -50,7 +50,7 @@ def going() -> bool:
 
 def made(entry: Entry) -> bool:
     """True while rounds of this run are made."""
-    return _shelf().goes_on(entry)
+    return shelf().goes_on(entry)
 
 
 def gone() -> bool:
