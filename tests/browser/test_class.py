@@ -6,6 +6,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 90_000
+SETTLED = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +90,9 @@ def test_a_lecture_is_moved_by_keys_alone_and_left(app, visitor):
     page = visitor(f"{app}/class?lecture=residual")
     page.get_by_role("heading", name="4. The residual").wait_for()
     page.get_by_test_id("stHeader").wait_for(state="hidden")
+    page.get_by_text("1 of 13", exact=True).wait_for()
+    page.wait_for_function(SETTLED)  # what listens to the keys is drawn last
+    page.wait_for_timeout(500)
     for key, at in (("ArrowRight", 2), ("PageDown", 3), ("ArrowLeft", 2), ("End", 13), ("Home", 1), (" ", 2)):
         page.keyboard.press(key)
         page.get_by_text(f"{at} of 13", exact=True).wait_for()
