@@ -188,7 +188,7 @@ def test_logits_that_are_not_finite_stop_the_run_and_name_the_place(pair, monkey
 
 def test_a_vocabulary_that_is_banned_as_a_whole_stops_the_run(pair):
     run = both(pair, sampling=SamplingConfig(banned=tuple(range(64))), draft_sampling=SamplingConfig())[1]
-    with pytest.raises(RunError, match=r"target.*every token is banned"):
+    with pytest.raises(RunError, match=r"target.*the controls leave no token"):
         run.step()
     assert run.tokens == list(PROMPT)
 
@@ -203,11 +203,14 @@ def test_whoever_looks_at_rows_on_the_host_gets_them_there(pair):
         {"draft_score": effective_probs},
         {"randomness": SeededRandomness(1)},
         {"record": outline},
+        {"change_drafter": lambda drafter, sampling: drafter},
     ):
         assert DecodingRun(pair, PROMPT, on_device=True, **more).stage is None
     assert get_fault("no-stop").start(pair, PROMPT).stage is None
     with pytest.raises(ValueError, match="on the host"):
         get_fault("no-stop").start(pair, PROMPT, on_device=True)
+    with pytest.raises(ValueError, match="on the host"):
+        DecodingRun(pair, PROMPT, on_device=True, sampling=SamplingConfig(min_new_tokens=2))
 
 
 def test_the_token_rule_is_the_default_one_on_the_device_too(pair):
@@ -243,7 +246,7 @@ def test_a_round_comes_to_the_host_in_one_copy_and_waits_for_nothing_else(kind, 
             bans = expected.k + 1 + expected.k if sampling.banned else 0
             if expected.number > 1:  # in its first pass a cache makes its layers
                 assert device.up <= 5 + own + bans
-                assert device.up == 3 or (kind, sampling) != ("model", CONTROLS[0])
+                assert device.up == 3 or not expected.k or (kind, sampling) != ("model", CONTROLS[0])
     assert len(run.rounds) > 2 and run.finish == host.finish and run.tokens == host.tokens
 
 

@@ -219,4 +219,4 @@ def _require_usable(model: str, values: Any, sums: Any) -> None:
         if value != 0.0:
             raise Trouble(model, NonFiniteLogits(row, float(value)))
         if not total > 0.0:
-            raise Trouble(model, ValueError("every token is banned: no distribution is left"))
+            raise Trouble(model, ValueError("the controls leave no token: no distribution is left"))
