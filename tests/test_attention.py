@@ -13,6 +13,7 @@ from specviz.decoding import cache as caches
 from specviz.models import attention, products
 from specviz.models.attention import GrowingCache, GrowingLayer
 from specviz.models.language_model import TransformersModel
+from specviz.ui.state import sizes
 
 
 def rows(n, seed, batch=1):
@@ -108,3 +109,12 @@ def test_a_model_whose_attention_comes_out_wrong_keeps_its_own(monkeypatch):
     monkeypatch.setattr(attention, "grouped", wrong)
     products.prepare(model)
     assert model.model.config._attn_implementation == "sdpa"
+
+
+def test_what_a_growing_cache_takes_is_counted_once():
+    cache = GrowingCache()
+    for _ in range(3):
+        cache.update(torch.zeros(1, 2, 100, 8), torch.zeros(1, 2, 100, 8), 0)
+    room = cache.layers[0]._room
+    held = sum(part.untyped_storage().nbytes() for part in room)
+    assert held <= sizes._cache(cache) < held + 1000

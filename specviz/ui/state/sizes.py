@@ -34,15 +34,18 @@ def run_bytes(run: Any) -> int:
 
 
 def _cache(cache: Any) -> int:
-    return sum(weigh(value) for layer in cache.layers for value in vars(layer).values())
+    # A growing cache's keys are the front of a larger tensor, which it holds too: that memory counts once.
+    return sum(
+        weigh(value) for layer in cache.layers for name, value in vars(layer).items() if name[0] != "_"
+    )
 
 
 def weigh(value: Any) -> int:
     """Arrays, tensors and what contains them; anything else counts little."""
     if isinstance(value, np.ndarray):
         return value.nbytes
-    if hasattr(value, "element_size") and hasattr(value, "numel"):
-        return value.numel() * value.element_size()
+    if hasattr(value, "untyped_storage"):
+        return int(value.untyped_storage().nbytes())
     if isinstance(value, dict):
         return 64 + sum(weigh(part) for part in value.values())
     if isinstance(value, (tuple, list, set, frozenset)):
