@@ -11,8 +11,8 @@ from specviz.decoding.protocols import Places
 from specviz.decoding.tree import ROOT, Tree, places
 from specviz.models.errors import first_line
 
-# Implementations that read a mask of four dimensions. Flash attention has none, flex attention wants blocks.
-READ_MASKS = ("eager", "sdpa")
+# Implementations that read no mask of four dimensions: flash attention has none, flex attention wants blocks.
+WITHOUT_MASKS = ("flash", "flex")
 
 
 def tensors(where: Places, like: Any) -> tuple[Any, Any]:
@@ -37,11 +37,8 @@ def problem(model: Any) -> str:
     """
     config = model.model.config.get_text_config()
     kind = getattr(config, "_attn_implementation", None)
-    if kind not in READ_MASKS:
-        return (
-            f"{model.name} runs with {kind} attention, which takes no mask of a tree: load it with "
-            f"{' or '.join(READ_MASKS)}"
-        )
+    if any(name in str(kind) for name in WITHOUT_MASKS):
+        return f"{model.name} runs with {kind} attention, which takes no mask of a tree: load it with eager or sdpa"
     window = getattr(config, "sliding_window", None)
     slides = "sliding" in str(getattr(config, "layer_types", None) or "sliding")
     if slides and window and window < model.context_length:
