@@ -38,7 +38,10 @@ def problem(model: Any) -> str:
     config = model.model.config.get_text_config()
     kind = getattr(config, "_attn_implementation", None)
     if any(name in str(kind) for name in WITHOUT_MASKS):
-        return f"{model.name} runs with {kind} attention, which takes no mask of a tree: load it with eager or sdpa"
+        return (
+            f"{model.name} runs with {kind} attention, which takes no mask of a tree: load it with eager or "
+            "sdpa"
+        )
     window = getattr(config, "sliding_window", None)
     slides = "sliding" in str(getattr(config, "layer_types", None) or "sliding")
     if slides and window and window < model.context_length:
