@@ -141,6 +141,10 @@ def test_what_would_have_to_change_would_do():
     assert losing.tokens / (4 * enough + losing.v) == pytest.approx(1.0)
     sparse = verdict.scale(run(drafted=60), PLAIN)
     assert "0.6 tokens a round" in verdict.wanted(sparse, 4) and "α" not in verdict.wanted(sparse, 4)
+    # The end of a text drafts fewer than K: the cost that is named is still the one that breaks even.
+    short = verdict.scale(run(drafted=360), PLAIN)
+    limit = float(verdict.wanted(short, 4).split("costs less than ")[1].split()[0])
+    assert (short.speedup > 1) == (short.c < limit)
     hopeless = verdict.scale(run(tokens=150, draft=40.0), PLAIN)
     assert "no draft could gain" in verdict.wanted(hopeless, 4)
     dear = verdict.scale(run(tokens=105, draft=0.4, verify=9.0), PLAIN)

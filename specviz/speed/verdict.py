@@ -100,7 +100,7 @@ def wanted(scale: Scale, k: int) -> str:
             f"gains while a round brings more than {scale.passes:.2f} tokens (now {scale.tokens:.2f})."
         )
     alpha = formulas.break_even_alpha(k, scale.c, scale.v) if k else None
-    enough = (scale.tokens - scale.v) / k if k else 0.0
+    enough = (scale.tokens - scale.v) / scale.k if scale.k else 0.0
     if alpha is None:
         high = f"At this cost no draft could gain with K = {k}: even if every token were kept, "
         return high + f"{k + 1} tokens would cost {k * scale.c + scale.v:.2f} plain passes."

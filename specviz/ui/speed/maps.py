@@ -159,7 +159,14 @@ def chart_map(report: Report) -> go.Figure:
     return figure(traces, layout)
 
 
-SIDES = {"top center": (-0.5, 1.0), "middle right": (0.12, 0.0), "middle left": (-1.12, 0.0)}
+SIDES = {
+    "top center": (-0.5, 1.0),
+    "middle right": (0.12, 0.0),
+    "middle left": (-1.12, 0.0),
+    "bottom center": (-0.5, -1.0),
+    "top right": (0.0, 1.0),
+    "top left": (-1.0, 1.0),
+}
 
 
 def beside(letters: list[int], points: list[tuple[str, float, float]], highest: float) -> list[str]:
