@@ -137,7 +137,8 @@ def chart_map(report: Report) -> go.Figure:
                 better,
                 here[1],
                 f"<b>{best(better, here[1]):.2f}×</b>",
-                xshift=6,
+                xshift=4,
+                yshift=-13,
                 font={"color": INK, "size": 13},
             ),
             {
