@@ -196,3 +196,14 @@ def test_a_change_leaves_the_open_settings_open(app, open_page):
     page.wait_for_function(SETTLED)
     page.wait_for_timeout(500)
     assert topk.is_visible() and topk.input_value() == "7"
+
+
+@pytest.mark.parametrize("width", [390, 768, 1440])
+def test_open_settings_have_the_whole_width(app, open_page, width):
+    page = open_page(app, width=width)
+    page.get_by_text("Settings:").click(timeout=60_000)
+    seed = page.get_by_role("spinbutton", name="Seed")
+    seed.wait_for()
+    panel = page.locator(".st-key-settings-open").bounding_box()
+    assert panel["width"] > 0.85 * width
+    assert seed.bounding_box()["width"] > 40

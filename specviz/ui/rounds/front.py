@@ -1,5 +1,7 @@
 """The first lines of the Rounds page: what this is, where to start, and what happened in the run shown."""
 
+from functools import partial
+
 import streamlit as st
 
 from specviz import traces
@@ -8,7 +10,7 @@ from specviz.recipe import EXACT, Recipe
 from specviz.ui.rounds import run_bar
 from specviz.ui.shell import tour
 from specviz.ui.shell.markup import code
-from specviz.ui.state import keys, links
+from specviz.ui.state import feeding, keys, links
 from specviz.ui.state.runs import Entry
 
 PROMPT = 44  # characters of the prompt that fit into the line of the settings
@@ -47,10 +49,12 @@ def summary(recipe: Recipe) -> str:
     parts = [
         code(prompt) if prompt else "no prompt",
         links.DRAFTERS.get(recipe.drafter, ""),
-        f"K {recipe.k}",
+        f"tree {recipe.tree}" if recipe.tree else f"K {recipe.k}",
         f"temperature {recipe.temperature:g}",
         f"seed {recipe.seed}",
     ]
+    if more := feeding.how_many(partial(getattr, recipe)):
+        parts.append(f"{more} more below")
     if recipe.rule != EXACT:
         parts.append("**not the exact rule**")
     return "Settings: " + " · ".join(parts)

@@ -34,8 +34,10 @@ STYLE = """
   box-shadow: none !important;
 }
 /* The line of controls: the settings take the room that the buttons leave, and a line when open. */
-.st-key-bar > :has(.st-key-settings-open) { flex: 1 1 20rem; min-width: min(20rem, 100%); }
-.st-key-bar > :has(.st-key-settings-open details[open]) { flex-basis: 100%; order: 1; }
+.st-key-bar > .st-key-settings-open { flex: 1 1 20rem; min-width: min(20rem, 100%); }
+.st-key-bar > .st-key-settings-open:has(details[open]) { flex-basis: 100%; order: 1; }
+.st-key-settings-open .stHorizontalBlock { flex-wrap: wrap; }
+.st-key-settings-open .stColumn { min-width: min(8.5rem, 100%); }
 .st-key-bar summary code { white-space: pre !important; font-size: 0.8rem; }
 .st-key-bar > :has(.stAlert), .st-key-bar > :has(.st-key-status) { flex-basis: 100%; order: 2; }
 .st-key-bar summary :is([data-testid="stMarkdownContainer"], p) {
@@ -56,6 +58,10 @@ h1 { font-size: 1.4rem !important; padding: 0 !important; line-height: 1.3 !impo
   width: auto;
 }
 @media (max-width: 640px) { .st-key-tools { display: none; } }
+@media (max-width: 900px) {  /* eight pages and the switch in one line */
+  [data-testid="stToolbar"]::before { content: none; }
+  .st-key-tools { right: 3.4rem; }
+}
 /* Streamlit's captions are too pale to read for many. */
 [data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] p {
   color: light-dark(#5b6270, #a9b2bd) !important;

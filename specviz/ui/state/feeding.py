@@ -52,10 +52,15 @@ def feeding(control: Callable, disabled: bool) -> dict[str, Any]:
     return values
 
 
+def how_many(given: Callable[[str], Any]) -> int:
+    """How many of these settings are not their defaults; `given` has them by name."""
+    return sum(given(name) != _default(name) for name in NAMES)
+
+
 def _title() -> str:
     """What is set is told without unfolding."""
-    changed = [name for name in NAMES if st.session_state.get(name, _default(name)) != _default(name)]
-    return "Conversation, constraints, devices" + (f" · {len(changed)} set" if changed else "")
+    changed = how_many(lambda name: st.session_state.get(name, _default(name)))
+    return "Conversation, constraints, devices" + (f" · {changed} set" if changed else "")
 
 
 def _default(name: str) -> Any:
