@@ -8,26 +8,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property
-from itertools import pairwise
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from specviz.decoding import cache as caches
-from specviz.decoding import tree_round
+from specviz.decoding import rounds, tree_round
 from specviz.decoding.arguments import prompt_ids, require_limits
-from specviz.decoding.cache import Cache
 from specviz.decoding.controls import SamplingConfig, bind, unbound
-from specviz.decoding.drafters import Drafter, Proposal, make_drafter
+from specviz.decoding.drafters import Drafter, make_drafter
 from specviz.decoding.ending import Cutter, Ends, cut
 from specviz.decoding.protocols import Pair
-from specviz.decoding.randomness import Randomness, RoundRandomness, SeededRandomness
-from specviz.decoding.record import Made, Recorder, record
-from specviz.decoding.sampling import Effective, NonFiniteLogits, Scorer, effective_probs
+from specviz.decoding.randomness import Randomness, SeededRandomness
+from specviz.decoding.record import Recorder, record
+from specviz.decoding.rounds import Picked, Rows, RunError
+from specviz.decoding.sampling import Scorer, effective_probs
 from specviz.decoding.trace import (
-    CacheStep,
     Conversation,
     Finish,
     PairInfo,
@@ -36,39 +30,13 @@ from specviz.decoding.trace import (
     Trace,
 )
 from specviz.decoding.tree import Shape, TreeVerifier, verify_tree
-from specviz.decoding.verify import Verdict, Verifier, verifier_name, verify_block
+from specviz.decoding.verify import Verifier, verifier_name, verify_block
 
 if TYPE_CHECKING:
-    from specviz.decoding.device import Landed, Stage
+    from specviz.decoding.device import Stage
 
 
 _RECORD = record
-# A cache, how many positions it holds behind a round with a tree, and which of them stay.
-Picked = tuple[Cache | None, int, tuple[int, ...]]
-
-
-class RunError(RuntimeError):
-    """A round that could not be finished. The rounds before it stand, and the caches are cut."""
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The full distributions of one round, p (K + 1, V) and q (K, V), float64, wherever they were made.
-
-    They come to the host when somebody asks for them.
-    """
-
-    number: int
-    target: Any
-    draft: Any
-
-    @cached_property
-    def target_probs(self) -> np.ndarray:
-        return _on_host(self.target)
-
-    @cached_property
-    def draft_probs(self) -> np.ndarray:
-        return _on_host(self.draft)
 
 
 class DecodingRun:
@@ -166,7 +134,7 @@ class DecodingRun:
         target_controls, draft_controls = (
             bind(controls, pair, len(self.prompt_ids) - written) for controls in (sampling, draft_sampling)
         )
-        self._controls = target_controls
+        self.controls = target_controls
         self.drafter = (
             make_drafter(
                 drafter,
@@ -196,7 +164,7 @@ class DecodingRun:
         self._texts: dict[int, TokenText] = {}
         self._tail = b""  # end of the emitted bytes, as long as a stop string may reach back
         self._owed: _Owed | None = None
-        self._note(self.prompt_ids)
+        self.note(self.prompt_ids)
 
     def __iter__(self) -> Iterator[Round]:
         """The remaining rounds, each made when asked for."""
@@ -234,7 +202,8 @@ class DecodingRun:
         self._settle()  # nothing to do, unless an interruption met the very clearing up after another
         self._owed = _Owed((caches.lengths(self.target_cache), caches.lengths(self.drafter.cache)), None)
         try:
-            done = self._round(len(self.rounds) + 1)
+            number = len(self.rounds) + 1
+            done = tree_round.make(self, number, self.tree) if self.tree else rounds.make(self, number)
             self.tokens.extend(done.round.committed)
             self.rounds.append(done.round)
             self.recent, self._tail, self.finish, self.error = done.rows, done.tail, done.round.finish, ""
@@ -263,195 +232,7 @@ class DecodingRun:
         self.drafter.observe(self.tokens, self._owed.features)
         self._owed = None
 
-    def _round(self, number: int) -> "_Done":
-        """Everything a round does, except that the caller commits its tokens and cuts the caches."""
-        if self.tree is not None:
-            return self._tree_round(number, self.tree)
-        began, stage = perf_counter(), self.stage
-        mark: Callable[[], Any] = stage.mark if stage else perf_counter
-        draws = self.randomness.round(number)
-        randomness: Any = stage.uniforms(draws, self.k) if stage else draws
-        target: Any = stage.pair.target if stage else self.pair.target
-        start, drafter = len(self.tokens), self.drafter
-        target_before, draft_before = caches.length(self.target_cache), _length(drafter.cache)
-
-        # 1. The draft proposes up to K tokens.
-        marks = [mark()]
-        proposal = self._propose(number, randomness)
-        marks.append(mark())
-        draft_after = _length(drafter.cache)
-
-        # 2. One pass of the target over what it has not cached: K + 1 rows of logits.
-        fed = [*self.tokens[target_before:], *proposal.tokens]
-        output = target.forward(fed, self.target_cache, len(proposal.tokens) + 1, drafter.wants_features)
-        marks.append(mark())
-
-        # 3. Verify from left to right, correct or add the bonus.
-        paths = [proposal.tokens[:row] for row in range(len(proposal.tokens) + 1)]
-        effective = self._effective(number, output.logits, paths)
-        if stage is None:
-            verdict = self._verify(number, effective, proposal, randomness)
-        else:
-            landed = self._land(number, stage, output.logits, effective, proposal, randomness)
-            proposal, verdict = replace(proposal, tokens=landed.tokens), landed.verdict
-        draft_seconds, verify_seconds = (
-            stage.seconds(before, after) if stage else after - before for before, after in pairwise(marks)
-        )
-
-        # 4. What is committed: cut at EOS, stop string or limit.
-        cut = self.cut([*proposal.tokens[: verdict.accepted], verdict.token], self._ends(), self._text)
-        cached = start + len(cut.tokens) - 1  # the last committed token has not been fed to anything
-        # What a draft made from its own features, or from gaps, is cut as well.
-        draft_kept = cached if drafter.keeps_drafts else start
-
-        made = Made(
-            number=number,
-            start=start,
-            proposal=proposal,
-            target_logits=output.logits,
-            target_available=self.pair.target.available,
-            target=effective,
-            verdict=verdict,
-            randomness=draws,
-            committed=cut.tokens,
-            finish=cut.finish,
-            verifier=verifier_name(self.verifier),
-            target_cache=_cache_step(target_before, target_before + len(fed), cached),
-            draft_cache=None if drafter.cache is None else _cache_step(draft_before, draft_after, draft_kept),
-            began=began,
-            draft_seconds=draft_seconds,
-            verify_seconds=verify_seconds,
-        )
-        round = stage.record(made, landed) if stage else self.record(made)
-        self._note([*cut.tokens, *(token for row in round.positions for token in row.table.ids)])
-        features = None if output.features is None else output.features[: cached - target_before]
-        return _Done(round, Rows(number, effective.probs, proposal.probs), features, cut.tail)
-
-    def _tree_round(self, number: int, shape: Shape) -> "_Done":
-        """The same with a tree; what is recorded is a line of it. See `tree_round`."""
-        began, randomness = perf_counter(), self.randomness.round(number)
-        start, drafter = len(self.tokens), self.drafter
-        target_before, draft_before = caches.length(self.target_cache), _length(drafter.cache)
-        try:
-            drafted = tree_round.draft(drafter, self.tokens, shape, self._room(), randomness)
-        except ValueError as error:
-            raise RunError(_located(self._draft_name(), number, error)) from error
-        tree, drafted_at, draft_after = drafted.tree, perf_counter(), _length(drafter.cache)
-        output = tree_round.score(
-            self.pair.target, tree, self.tokens, self.target_cache, drafter.wants_features
-        )
-        scored_at, target_after = perf_counter(), start + len(tree.tokens)
-        effective = self._effective(number, output.logits, tree.paths())
-        try:
-            verdict = self.tree_verifier(effective.probs, tree, randomness)
-        except ValueError as error:
-            raise RunError(f"round {number}, {error}") from error
-
-        cut = self.cut(
-            [*(tree.tokens[node] for node in verdict.nodes), verdict.token], self._ends(), self._text
-        )
-        cached = start + len(cut.tokens) - 1
-        line = tree_round.main_line(tree, verdict)
-        rows = [0, *(node + 1 for node in line)]
-        path = [start + node for node in verdict.nodes]
-        draft_path = [place for place in path if place < draft_after]  # the draft is not fed the last level
-        draft_kept = min(start + len(draft_path), cached) if drafter.keeps_drafts else start
-        proposal, at_rows = drafted.proposal(line), effective.at(rows)
-        round = self.record(
-            Made(
-                number=number,
-                start=start,
-                proposal=proposal,
-                target_logits=output.logits[rows],
-                target_available=self.pair.target.available,
-                target=at_rows,
-                verdict=Verdict(verdict.accepted, verdict.outcome, verdict.token, verdict.residual_empty),
-                randomness=tree_round.LineDraws(randomness, line),
-                committed=cut.tokens,
-                finish=cut.finish,
-                verifier=verifier_name(self.tree_verifier),
-                target_cache=_cache_step(target_before, target_after, cached),
-                draft_cache=None
-                if drafter.cache is None
-                else _cache_step(draft_before, draft_after, draft_kept),
-                began=began,
-                draft_seconds=drafted_at - began,
-                verify_seconds=scored_at - drafted_at,
-                tree=drafted.nodes(verdict, effective.probs, randomness),
-                share=verdict.share if tree.tokens else None,
-            )
-        )
-        self._note([*cut.tokens, *tree.tokens, *(id for row in round.positions for id in row.table.ids)])
-        features = tree_round.on_path(output.features, start - target_before, verdict)
-        text = tuple(range(start))
-        return _Done(
-            round,
-            Rows(number, at_rows.probs, proposal.probs),
-            None if features is None else features[: cached - target_before],
-            cut.tail,
-            (
-                (self.target_cache, target_after, (*text, *path)),
-                (drafter.cache, draft_after, (*text, *draft_path)),
-            ),
-        )
-
-    def _land(
-        self, number: int, stage: "Stage", logits: Any, effective: Effective, proposal: Proposal, draws: Any
-    ) -> "Landed":
-        """Judge a round on the device, and bring over what is kept of it."""
-        from specviz.decoding.device import Trouble
-
-        proposal = stage.lifted(proposal)
-        judged = stage.verifier(effective.probs, proposal.probs, proposal.tokens, draws)
-        model = getattr(self.drafter, "model", getattr(self.drafter, "heads", None))
-        available = getattr(model, "available", None)
-        greedy = (self.sampling.greedy, self.draft_sampling.greedy)
-        try:
-            return stage.land(proposal, logits, effective, judged, available, greedy)
-        except Trouble as trouble:
-            names = {"draft": self._draft_name(), "target": f"target {self.pair.target.name}"}
-            if not trouble.model:
-                raise RunError(f"round {number}, {trouble.error}") from trouble
-            raise RunError(_located(names[trouble.model], number, trouble.error)) from trouble
-
-    def _draft_name(self) -> str:
-        return f"draft {self.drafter.info.name if self.drafter.info else self.drafter.kind}"
-
-    def _room(self) -> int:
-        """Tokens that a draft may propose, one behind the other."""
-        # Never more than can be committed beside the bonus, nor than the contexts hold. None of these
-        # limits depends on a drawn token, so the output's distribution does not change.
-        room = [self.k, self.max_new_tokens - self.emitted - 1]
-        room.append(self.pair.target.context_length - len(self.tokens))
-        if self.drafter.context_length is not None:
-            room.append(self.drafter.context_length - len(self.tokens) + 1)
-        return max(0, min(room))
-
-    def _propose(self, number: int, randomness: RoundRandomness) -> Proposal:
-        try:
-            return self.drafter.propose(self.tokens, self._room(), randomness)
-        except ValueError as error:
-            raise RunError(_located(self._draft_name(), number, error)) from error
-
-    def _effective(self, number: int, logits: Any, paths: Sequence[Sequence[Any]]) -> Effective:
-        """p of each row, which stands behind the text and a path of draft tokens."""
-        prefixes = [[*self.tokens, *path] for path in paths]
-        score: Any = self.stage.score if self.stage else self.score
-        target: Any = self.stage.pair.target if self.stage else self.pair.target
-        try:
-            return score(logits, prefixes, self._controls, target.available)
-        except ValueError as error:
-            raise RunError(_located(f"target {self.pair.target.name}", number, error)) from error
-
-    def _verify(
-        self, number: int, effective: Effective, proposal: Proposal, randomness: RoundRandomness
-    ) -> Verdict:
-        try:
-            return self.verifier(effective.probs, proposal.probs, proposal.tokens, randomness)
-        except ValueError as error:
-            raise RunError(f"round {number}, {error}") from error
-
-    def _ends(self) -> Ends:
+    def ends(self) -> Ends:
         """What may end the text in this round."""
         return Ends(
             eos_ids=frozenset() if self.ignore_eos else self.pair.eos_ids,
@@ -461,11 +242,13 @@ class DecodingRun:
             tail=self._tail,
         )
 
-    def _text(self, token: int) -> TokenText:
-        self._note([token])
+    def text(self, token: int) -> TokenText:
+        """What a token looks like; the trace keeps it."""
+        self.note([token])
         return self._texts[token]
 
-    def _note(self, tokens: Iterable[int]) -> None:
+    def note(self, tokens: Iterable[int]) -> None:
+        """Keep what these tokens look like for the trace."""
         for token in tokens:
             if token not in self._texts:
                 self._texts[token] = self.pair.token_text(token)
@@ -504,17 +287,6 @@ class DecodingRun:
 
 
 @dataclass(frozen=True, slots=True)
-class _Done:
-    """A finished round, not yet committed."""
-
-    round: Round
-    rows: Rows
-    features: Any
-    tail: bytes
-    picked: tuple[Picked, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class _Owed:
     """What is left to do behind a round.
 
@@ -539,21 +311,3 @@ def _stage(run: DecodingRun, drafter: Any, wanted: bool | None) -> "Stage | None
     from specviz.decoding.device import stage_for
 
     return stage_for(run.pair, drafter, run.verifier, (run.sampling, run.draft_sampling), wanted)
-
-
-def _on_host(rows: Any) -> np.ndarray:
-    return rows if isinstance(rows, np.ndarray) else rows.cpu().numpy()
-
-
-def _length(cache: Cache | None) -> int:
-    return 0 if cache is None else caches.length(cache)
-
-
-def _cache_step(before: int, after: int, committed: int) -> CacheStep:
-    return CacheStep(before, after - before, min(after, committed))
-
-
-def _located(model: str, number: int, error: ValueError) -> str:
-    if isinstance(error, NonFiniteLogits):
-        return f"{model}, round {number}, position {error.row + 1}: the logits contain {error.value}"
-    return f"{model}, round {number}: {error}"

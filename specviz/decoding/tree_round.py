@@ -11,7 +11,8 @@ drawn from and judged against is in `Round.tree`.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,9 +22,25 @@ from specviz.decoding.controls import NothingLeft
 from specviz.decoding.drafters.base import Drafter, Proposal, empty_proposal
 from specviz.decoding.protocols import LanguageModel, ModelOutput
 from specviz.decoding.randomness import RoundRandomness
+from specviz.decoding.record import Made
+from specviz.decoding.rounds import (
+    Done,
+    Rows,
+    RunError,
+    cache_step,
+    draft_name,
+    length,
+    located,
+    room,
+    target_rows,
+)
 from specviz.decoding.sampling import Effective, NonFiniteLogits
 from specviz.decoding.trace import Node
 from specviz.decoding.tree import ROOT, Shape, Tree, TreeVerdict, grow, places
+from specviz.decoding.verify import Verdict, verifier_name
+
+if TYPE_CHECKING:
+    from specviz.decoding.run import DecodingRun
 
 
 def require_branching(target: LanguageModel, drafter: Drafter, shape: Shape) -> None:
@@ -198,3 +215,66 @@ def on_path(features: Any, text: int, verdict: TreeVerdict) -> Any:
     if features is None:
         return None
     return features[[*range(text), *(text + node for node in verdict.nodes)]]
+
+
+def make(run: "DecodingRun", number: int, shape: Shape) -> Done:
+    """`rounds.make` with a tree of this shape; what is recorded is a line of it."""
+    began, randomness = perf_counter(), run.randomness.round(number)
+    start, drafter = len(run.tokens), run.drafter
+    target_before, draft_before = caches.length(run.target_cache), length(drafter.cache)
+    try:
+        drafted = draft(drafter, run.tokens, shape, room(run), randomness)
+    except ValueError as error:
+        raise RunError(located(draft_name(run), number, error)) from error
+    tree, drafted_at, draft_after = drafted.tree, perf_counter(), length(drafter.cache)
+    output = score(run.pair.target, tree, run.tokens, run.target_cache, drafter.wants_features)
+    scored_at, target_after = perf_counter(), start + len(tree.tokens)
+    effective = target_rows(run, number, output.logits, tree.paths())
+    try:
+        verdict = run.tree_verifier(effective.probs, tree, randomness)
+    except ValueError as error:
+        raise RunError(f"round {number}, {error}") from error
+
+    cut = run.cut([*(tree.tokens[node] for node in verdict.nodes), verdict.token], run.ends(), run.text)
+    cached = start + len(cut.tokens) - 1
+    line = main_line(tree, verdict)
+    rows = [0, *(node + 1 for node in line)]
+    path = [start + node for node in verdict.nodes]
+    draft_path = [place for place in path if place < draft_after]  # the draft is not fed the last level
+    draft_kept = min(start + len(draft_path), cached) if drafter.keeps_drafts else start
+    proposal, at_rows = drafted.proposal(line), effective.at(rows)
+    round = run.record(
+        Made(
+            number=number,
+            start=start,
+            proposal=proposal,
+            target_logits=output.logits[rows],
+            target_available=run.pair.target.available,
+            target=at_rows,
+            verdict=Verdict(verdict.accepted, verdict.outcome, verdict.token, verdict.residual_empty),
+            randomness=LineDraws(randomness, line),
+            committed=cut.tokens,
+            finish=cut.finish,
+            verifier=verifier_name(run.tree_verifier),
+            target_cache=cache_step(target_before, target_after, cached),
+            draft_cache=None if drafter.cache is None else cache_step(draft_before, draft_after, draft_kept),
+            began=began,
+            draft_seconds=drafted_at - began,
+            verify_seconds=scored_at - drafted_at,
+            tree=drafted.nodes(verdict, effective.probs, randomness),
+            share=verdict.share if tree.tokens else None,
+        )
+    )
+    run.note([*cut.tokens, *tree.tokens, *(id for row in round.positions for id in row.table.ids)])
+    features = on_path(output.features, start - target_before, verdict)
+    text = tuple(range(start))
+    return Done(
+        round,
+        Rows(number, at_rows.probs, proposal.probs),
+        None if features is None else features[: cached - target_before],
+        cut.tail,
+        (
+            (run.target_cache, target_after, (*text, *path)),
+            (drafter.cache, draft_after, (*text, *draft_path)),
+        ),
+    )
