@@ -157,11 +157,14 @@ def test_a_trace_without_uniforms_offers_no_coin():
 
 def test_a_round_that_cannot_be_judged_again_says_so():
     trace = trace_of()
-    round = replace(trace.rounds[0], correct_u=None)
-    trace = replace(trace, rounds=(round, *trace.rounds[1:]))
-    app = opened(trace, (1, 1))
-    app.slider[0].set_value(0.001).run()
-    assert any("cannot be judged again: the correct uniform was not recorded" in t.value for t in app.text)
+    # Its second draft token would have to be judged, and what judged it is not known.
+    found = next(r for r in trace.rounds if r.k > 1 and 0 < r.positions[1].p < r.positions[1].q)
+    rows = (found.positions[0], *(replace(row, u=None) for row in found.positions[1:]))
+    rounds = tuple(replace(r, positions=rows) if r is found else r for r in trace.rounds)
+    app = opened(replace(trace, rounds=rounds), (found.number, 1))
+    app.slider[0].set_value(0.0).run()
+    said = "cannot be judged again: the accept uniform of position 2 was not recorded"
+    assert any(said in t.value for t in app.text)
 
 
 def test_the_notation_switch_swaps_the_letters():

@@ -536,10 +536,12 @@ def test_the_command_line_takes_conversations_and_ids(tmp_path, capsys):
     from specviz.__main__ import main
 
     folder = save(tmp_path / "m", llama(1), letter_tokenizer(template=TALK))
-    line = ["trace", "--prompt", "c", "--target", folder, "--drafter", "ngram", "--device", "cpu", "--json"]
+    line = ["trace", "--target", folder, "--drafter", "ngram", "--device", "cpu", "--json"]
     line += ["--max-new-tokens", "3"]
     out = tmp_path / "t.json"
-    assert main([*line, "--system", "s", "--turn", "a", "--turn", "b", "--out", str(out)]) == 0
+    assert (
+        main([*line, "--prompt", "c", "--system", "s", "--turn", "a", "--turn", "b", "--out", str(out)]) == 0
+    )
     saved = json.loads(out.read_text())
     assert saved["chat"] and saved["prompt_ids"].count(2) == 4
     assert main([*line, "--prompt-ids", "5, 6 7", "--out", str(out)]) == 0
@@ -551,12 +553,12 @@ def test_the_command_line_takes_conversations_and_ids(tmp_path, capsys):
     assert all(written not in round["committed"] for round in again["rounds"])
     capsys.readouterr()
     for wrong, said in (
-        (["--ban", "64"], "ids 0 … 63"),
+        (["--prompt", "c", "--ban", "64"], "outside the vocabulary of 64"),
         (["--prompt-ids", "5 x"], "are numbers"),
         (["--prompt-ids", "99"], "outside the vocabulary of 64"),
         (["--prompt-ids", "5", "--system", "s"], "whole prompt"),
-        (["--chat-settings", "[1]"], "must be a JSON object"),
-        (["--chat-settings", "{"], "is not JSON"),
+        (["--prompt", "c", "--chat-settings", "[1]"], "must be a JSON object"),
+        (["--prompt", "c", "--chat-settings", "{"], "is not JSON"),
     ):
         assert main([*line, *wrong]) == 1
         assert said in capsys.readouterr().err

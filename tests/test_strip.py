@@ -227,7 +227,7 @@ def test_no_proposal_counts_as_nothing_accepted():
 def test_the_built_in_target_has_a_strip_for_every_drafter(built_in_pair):
     tokens = built_in_pair.encode("The capital of France is Paris, and the", False)
     found = by_kind(measure(built_in_pair, tokens, first=2))
-    assert set(found) == set(KINDS)
+    assert set(found) == set(KINDS) - {"mtp"}  # a module that this target does not bring along
     p = law(built_in_pair.target, tokens[:-1], SamplingConfig())
     q = law(built_in_pair.draft, tokens[:-1], SamplingConfig())
     assert found["model"].first[-1] == pytest.approx(np.minimum(p, q).sum(), abs=1e-4)

@@ -264,30 +264,36 @@ def test_an_interrupted_training_ends_up_where_an_uninterrupted_one_does(target,
         torch.testing.assert_close(one, other)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a forked process")
-def test_a_killed_training_goes_on_from_its_checkpoint(target, examples, tmp_path, monkeypatch):
+def train_until_killed(folder):
+    """A process of its own: dies while it saves its fourth step, half of it written."""
+    target = TransformersModel(llama(1, layers=4), "tiny target", VOCAB)
+    made = write._batch(target, _encoder(), frozenset([1]), (3, 0), 40)
+    found = states.look(target, made + write._batch(target, _encoder(), frozenset([1]), (3, 1), 40))
+    parts = {"objective": objective_of(target), "training": found[8:], "held_out": found[:8]}
+    path, saved = folder / "b.pt", fit._save
+
+    def save(*given):
+        if given[-1].step == 4:
+            path.with_suffix(".partial").write_bytes(b"half a checkpoint")
+            os.kill(os.getpid(), signal.SIGKILL)
+        saved(*given)
+
+    fit._save, fit.SAVE_SECONDS = save, 0.0
+    fit.fit(
+        TRAINEES["medusa"](target), **parts, budget=fit.Budget(tokens=8_000), checkpoint=path, report=print
+    )
+
+
+@pytest.mark.skipif(os.name == "nt", reason="kills with a POSIX signal")
+def test_a_killed_training_goes_on_from_its_checkpoint(target, examples, tmp_path):
     whole, _, _ = train(target, examples, "medusa", 8_000, tmp_path / "a")
-    monkeypatch.setattr(fit, "SAVE_SECONDS", 0.0)
-    parts = {"objective": objective_of(target), "training": examples[8:], "held_out": examples[:8]}
-    path, budget = tmp_path / "b.pt", fit.Budget(tokens=8_000)
-
-    def dies_while_it_saves():
-        saved = fit._save
-
-        def save(*given):
-            if given[-1].step == 4:
-                path.with_suffix(".partial").write_bytes(b"half a checkpoint")
-                os.kill(os.getpid(), signal.SIGKILL)
-            saved(*given)
-
-        fit._save = save
-        fit.fit(TRAINEES["medusa"](target), **parts, budget=budget, checkpoint=path, report=lambda *a: None)
-
-    process = multiprocessing.get_context("fork").Process(target=dies_while_it_saves)
+    process = multiprocessing.get_context("spawn").Process(target=train_until_killed, args=(tmp_path,))
     process.start()
-    process.join(120)
+    process.join(300)
     assert process.exitcode == -signal.SIGKILL
+    path, budget = tmp_path / "b.pt", fit.Budget(tokens=8_000)
     assert torch.load(path, weights_only=True)["progress"]["step"] == 3
+    parts = {"objective": objective_of(target), "training": examples[8:], "held_out": examples[:8]}
     resumed = TRAINEES["medusa"](target)
     fit.fit(resumed, **parts, budget=budget, checkpoint=path, report=lambda *a: None)
     for one, other in zip(whole.trained.parameters(), resumed.trained.parameters(), strict=True):

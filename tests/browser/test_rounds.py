@@ -177,7 +177,9 @@ def test_the_same_place_of_another_run_can_be_selected(app, open_page):
     page.get_by_role("button", name="Story").click()
     page.get_by_role("radio", name="Copying").check(force=True)
     page.wait_for_url("**run=copying*")
-    page.get_by_text("temperature 0.3").wait_for()
+    page.keyboard.press("Escape")  # an open menu closes when the mouse goes down, and what is below moves
+    page.get_by_role("radio", name="Copying").wait_for(state="detached")
+    page.get_by_text("Round 1 · position 1").first.wait_for()  # drawn after the timeline
     page.wait_for_function(SETTLED)
     assert "sel=4.1" not in page.url
     place.click()

@@ -34,7 +34,6 @@ STYLE = """
   box-shadow: none !important;
 }
 /* The line of controls: the settings take the room that the buttons leave, and a line when open. */
-.st-key-bar > .st-key-settings-open { flex: 1 1 20rem; min-width: min(20rem, 100%); }
 .st-key-bar > .st-key-settings-open:has(details[open]) { flex-basis: 100%; order: 1; }
 .st-key-settings-open .stHorizontalBlock { flex-wrap: wrap; }
 .st-key-settings-open .stColumn { min-width: min(8.5rem, 100%); }

@@ -299,12 +299,12 @@ def _rule(disabled: bool) -> str:
 
 
 def _tree(disabled: bool) -> str:
-    given = st.session_state["tree"]
+    given = st.session_state[keys.TREE]
     options = ["", *TREES]
     return st.selectbox(
         "Candidates",
         options if given in options else [*options, given],
-        key="tree",
+        key=keys.TREE,
         format_func=lambda text: TREES.get(text, f"tree {text}") if text else "one a position (a chain)",
         help=HELP["tree"],
         disabled=disabled,
