@@ -554,11 +554,11 @@ def test_the_command_line_takes_conversations_and_ids(tmp_path, capsys):
     capsys.readouterr()
     for wrong, said in (
         (["--prompt", "c", "--ban", "64"], "outside the vocabulary of 64"),
-        (["--prompt-ids", "5 x"], "are numbers"),
+        (["--prompt-ids", "5 x"], "neither a token id nor a text"),
         (["--prompt-ids", "99"], "outside the vocabulary of 64"),
         (["--prompt-ids", "5", "--system", "s"], "whole prompt"),
         (["--prompt", "c", "--chat-settings", "[1]"], "must be a JSON object"),
-        (["--prompt", "c", "--chat-settings", "{"], "is not JSON"),
+        (["--prompt", "c", "--chat-settings", "{"], "are not JSON"),
     ):
         assert main([*line, *wrong]) == 1
         assert said in capsys.readouterr().err
