@@ -65,6 +65,7 @@ def test_back_leaves_the_run_going_and_forward_finds_it(app, open_page):
     button(page, "Run").wait_for()
     page.go_forward()
     page.wait_for_url(address)
+    page.get_by_text("Made here").first.wait_for()  # the recording has a Run and rounds of its own
     at_least(page, 8)
     assert ends(page) > 8
 
