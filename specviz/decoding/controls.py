@@ -7,7 +7,7 @@ bonus row too; nothing counts rounds.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # What took a token's probability, by code. "vocabulary" marks tokens that a trimmed or narrower draft
 # cannot propose.
-REMOVED = (
+Removed = Literal[
     "",
     "banned",
     "top-k",
@@ -29,7 +29,8 @@ REMOVED = (
     "min new tokens",
     "grammar",
     "forced",
-)
+]
+REMOVED: tuple[Removed, ...] = get_args(Removed)
 # Those that look at the text, and not at a token's probability.
 BY_TEXT = tuple(REMOVED.index(name) for name in ("min new tokens", "grammar", "forced"))
 COLDEST = 1e-5  # a temperature below it would do nothing but overflow; 0 is greedy

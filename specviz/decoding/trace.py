@@ -20,23 +20,11 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from specviz.decoding.controls import SamplingConfig
+from specviz.decoding.controls import Removed, SamplingConfig
 
 State = Literal["accepted", "rejected", "discarded", "bonus", "unused"]
 Outcome = Literal["corrected", "bonus"]
 Finish = Literal["eos", "stop", "length", "context"]
-Removed = Literal[
-    "",
-    "banned",
-    "top-k",
-    "top-p",
-    "min-p",
-    "greedy",
-    "vocabulary",
-    "min new tokens",
-    "grammar",
-    "forced",
-]
 
 MAX_K = 1000
 MAX_COUNT = 10_000_000

@@ -79,19 +79,7 @@ def weak_spots(data: Mapping[str, Any]) -> list[Weakness]:
 
 def mock_from(data: Any) -> dict[str, tuple[int, int]]:
     """Grades of mock interviews by card: (0 … 3, day), without whatever is none."""
-    known = {card.key for card in library.cards()}
-    if not isinstance(data, dict):
-        return {}
-    return {
-        key: (value[0], value[1])
-        for key, value in data.items()
-        if key in known
-        and isinstance(value, (list, tuple))
-        and len(value) == 2
-        and all(type(v) is int for v in value)
-        and 0 <= value[0] < len(GRADES)
-        and 0 < value[1] < 10_000_000
-    }
+    return schedule.counts_from(data, {card.key for card in library.cards()}, len(GRADES))
 
 
 def cleaned(data: Any) -> dict[str, Any]:

@@ -75,6 +75,11 @@ def crammed(state: Cram, key: str, known: bool) -> Cram:
 
 def boxes_from(data: Any, keys: set[str]) -> dict[str, tuple[int, int]]:
     """What a browser remembered, without whatever is not a box of a known card."""
+    return counts_from(data, keys, len(RESTS))
+
+
+def counts_from(data: Any, keys: set[str], below: int) -> dict[str, tuple[int, int]]:
+    """Pairs of a number under `below` and a day, by known key, without whatever is none of these."""
     if not isinstance(data, dict):
         return {}
     return {
@@ -84,6 +89,6 @@ def boxes_from(data: Any, keys: set[str]) -> dict[str, tuple[int, int]]:
         and isinstance(value, (list, tuple))
         and len(value) == 2
         and all(type(v) is int for v in value)
-        and 0 <= value[0] < len(RESTS)
+        and 0 <= value[0] < below
         and 0 < value[1] < 10_000_000
     }
