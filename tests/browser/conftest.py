@@ -15,6 +15,7 @@ from urllib.request import urlopen
 import pytest
 
 ROOT = Path(__file__).parents[2]
+PATIENCE = 90_000  # milliseconds that a busy machine of two cores gets for any answer
 # The client probes these below the address of every page: see "not found" as the answer, not an error.
 HARMLESS = ("_stcore/health", "_stcore/host-config")
 
@@ -50,6 +51,7 @@ def open_page(browser) -> Iterator[Callable]:
 
     def open_page(url: str, *, width: int = 1440, height: int = 1000, **options):
         page = browser.new_page(viewport={"width": width, "height": height}, **options)
+        page.set_default_timeout(PATIENCE)
         pages.append(page)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda message: _collect(message, errors))

@@ -33,7 +33,7 @@ def test_nothing_serious(app, open_page, path, scheme):
     from axe_playwright_python.sync_playwright import Axe
 
     page = open_page(f"{app}/{path}", color_scheme=scheme)
-    page.locator("[data-testid=stMainBlockContainer]").wait_for(timeout=60_000)
+    page.locator("[data-testid=stMainBlockContainer]").wait_for()
     page.wait_for_function(SETTLED)
     page.wait_for_timeout(500)  # components draw after the script
     for _ in range(5):

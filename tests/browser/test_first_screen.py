@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 60_000
 SIZES = [(1440, 900), (1024, 768)]
 # The smallest letters that are seen, through shadow roots and pictures, with the text that has them.
 SMALLEST = """() => {
@@ -32,8 +31,8 @@ def app(serve):
 
 def settled(page):
     """Waits until timeline and bars stand where they stay."""
-    page.locator(".timeline .row .cell").first.wait_for(timeout=PATIENCE)
-    page.locator(".st-key-inspector-told svg").wait_for(timeout=PATIENCE)
+    page.locator(".timeline .row .cell").first.wait_for()
+    page.locator(".st-key-inspector-told svg").wait_for()
     page.wait_for_function(
         "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
     )
@@ -84,7 +83,7 @@ def test_the_place_that_a_tour_names_is_in_view(app, open_page, width, height, s
 
 def test_a_projector_stays_on_the_way_to_another_page_and_has_large_letters(app, open_page):
     page = open_page(f"{app}/learn?projector=true")
-    page.wait_for_function("getComputedStyle(document.documentElement).fontSize === '23px'", timeout=PATIENCE)
+    page.wait_for_function("getComputedStyle(document.documentElement).fontSize === '23px'")
     page.get_by_test_id("stTopNavLink").filter(has_text="Rounds").first.click()
     settled(page)
     size, text = page.evaluate(SMALLEST)

@@ -1,8 +1,11 @@
 """Learn and Practice in a real Chromium: a lesson, what the browser remembers, the projector."""
 
+import re
 from pathlib import Path
 
 import pytest
+
+from .conftest import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 
@@ -16,6 +19,7 @@ def server(serve):
 def context(browser):
     """A browser profile: what one reader's browser remembers."""
     context = browser.new_context(viewport={"width": 1300, "height": 1000})
+    context.set_default_timeout(PATIENCE)
     yield context
     context.close()
 
@@ -33,7 +37,7 @@ def test_a_lesson_is_predicted_revealed_done_and_remembered(server, context):
     page.get_by_role("button", name="Done. Next").click()
     page.get_by_role("heading", name="4. The residual").wait_for()
     page.get_by_text("1 of 24 lessons done").wait_for()
-    assert "topic=residual" in page.url
+    page.wait_for_url(re.compile("topic=residual"))
     again = context.new_page()  # another session of the same browser
     again.goto(f"{server}/learn?topic=bonus")
     again.get_by_text("1 of 24 lessons done").wait_for()
@@ -118,12 +122,12 @@ def test_a_tour_leads_through_the_real_pages(server, context):
     for i, title in enumerate(titles):
         page.get_by_text(f"A first look at a round, {i + 1} of 6").wait_for()
         page.locator(".st-key-tour").get_by_text(title).first.wait_for()
-        assert f"step={i}" in page.url
+        page.wait_for_url(re.compile(f"step={i}\\b"))
         if i < 5:
             page.locator(".timeline").wait_for()
-            assert "sel=" in page.url
+            page.wait_for_url(re.compile("sel="))
             page.get_by_role("button", name="Next", exact=True).click()
     page.locator(".ordering").wait_for()
     page.get_by_role("button", name="End", exact=True).click()
     page.get_by_text("A first look at a round").wait_for(state="detached")
-    assert "tour=" not in page.url
+    page.wait_for_url(lambda url: "tour=" not in url)

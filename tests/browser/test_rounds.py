@@ -22,16 +22,16 @@ def test_a_cold_deep_link_goes_through_the_frame(serve, open_page):
     """The first request of a fresh server is a page's own address, with a recipe and a selection."""
     url = serve(ROOT / "app.py")
     page = open_page(f"{url}/rounds?run=copying&sel=1.2")
-    page.get_by_role("button", name="Play").wait_for(timeout=60_000)
+    page.get_by_role("button", name="Play").wait_for()
     assert page.title() == "SpecViz"
-    assert "run=copying" in page.url and "sel=1.2" in page.url
+    page.wait_for_url(lambda url: "run=copying" in url and "sel=1.2" in url)
     page.get_by_text("Round 1 · position 2").first.wait_for()
     assert page.get_by_test_id("stSidebarNav").count() == 0
 
 
 def test_the_first_screen_is_a_recorded_run(app, open_page):
     page = open_page(app)
-    page.get_by_text("· recorded run").wait_for(timeout=60_000)
+    page.get_by_text("· recorded run").wait_for()
     assert page.get_by_role("gridcell").count() or page.get_by_text("rejected").count()
 
 
@@ -39,18 +39,18 @@ def test_the_first_screen_is_a_recorded_run(app, open_page):
 @pytest.mark.slow
 def test_run_shows_accepted_and_rejected_tokens_and_survives_a_reload(app, open_page):
     page = open_page(f"{app}/?seed=1&max_tokens=10")
-    page.get_by_role("button", name="Run", exact=True).click(timeout=60_000)
+    page.get_by_role("button", name="Run", exact=True).click()
     # Loading the pair may include fetching it.
     page.get_by_text("live run").wait_for(timeout=180_000)
     page.locator(".st-key-run_toggle", has_text="Run").wait_for(timeout=300_000)
     timeline = page.locator(".st-key-timeline")
     timeline.get_by_text("accepted").first.wait_for()
     timeline.get_by_text("rejected").first.wait_for()
+    page.wait_for_url("**run=*")
     address = page.url
-    assert "run=" in address
     page.reload()
-    page.get_by_text("live run").wait_for(timeout=60_000)
-    assert page.url == address
+    page.get_by_text("live run").wait_for()
+    page.wait_for_url(address)
 
 
 # Clicks places of the timeline, [round, column] each, so far apart that each is sent to the server; resolves
@@ -78,14 +78,14 @@ CLICK_AND_LOOK = """async (places) => {
 def test_a_selected_place_is_shown_before_the_server_answers(app, open_page):
     """Nothing can have come from the server within one script: the browser knew these places."""
     page = open_page(f"{app}/?run=long&sel=1.1")
-    page.get_by_text("Round 1 · position 1").first.wait_for(timeout=60_000)
+    page.get_by_text("Round 1 · position 1").first.wait_for()
     page.wait_for_function("globalThis.specvizAhead?.places['2,2']")
     at_once, later = page.evaluate(CLICK_AND_LOOK, [[1, 3], [2, 2]])
     assert at_once[0].startswith("Round 1 · position 3") and at_once[1].startswith("Round 2 · position 2")
     # What the server says of the first place, when the second is selected, is not shown any more.
     assert all(heading.startswith("Round 2 · position 2") for heading in later), later
     page.get_by_text("Page of round 2").wait_for()
-    assert "sel=2.2" in page.url
+    page.wait_for_url("**sel=2.2*")
     # What is clicked here goes with the page to others.
     page.get_by_test_id("stTopNavLink").filter(has_text="Exactness").click()
     page.wait_for_url("**/exactness?*sel=2.2*")
@@ -93,7 +93,7 @@ def test_a_selected_place_is_shown_before_the_server_answers(app, open_page):
 
 def test_the_inspector_follows_the_playback_and_tells_no_more_than_its_stage(app, open_page):
     page = open_page(f"{app}/?run=capital&sel=2.1")
-    page.get_by_text("Round 2 · position 1").first.wait_for(timeout=60_000)
+    page.get_by_text("Round 2 · position 1").first.wait_for()
     page.wait_for_function("globalThis.specvizAhead?.places['2,2']")
     told = page.locator(".st-key-inspector-told")
     heading, badge, target = told.locator("h5"), told.locator(".badge"), told.locator(".bars .target").last
@@ -120,7 +120,7 @@ def test_the_inspector_follows_the_playback_and_tells_no_more_than_its_stage(app
 
 def test_nothing_covered_is_known_ahead(app, open_page):
     page = open_page(f"{app}/?run=long&sel=1.1&lock=1")
-    page.get_by_text("Round 1 is covered").wait_for(timeout=60_000)
+    page.get_by_text("Round 1 is covered").wait_for()
     page.get_by_role("button", name="reveal round 1", exact=True).click()
     page.get_by_text("Round 1 · position 1").first.wait_for()
     page.wait_for_function(SETTLED)
@@ -134,7 +134,7 @@ def test_nothing_covered_is_known_ahead(app, open_page):
 def test_the_bars_are_saved_as_a_png_and_change_their_scale(app, open_page):
     page = open_page(f"{app}/?run=long&sel=1.1")
     told = page.locator(".st-key-inspector-told")
-    told.get_by_role("img").first.wait_for(timeout=60_000)
+    told.get_by_role("img").first.wait_for()
     with page.expect_download() as download:
         told.get_by_role("button", name="PNG").click()
     assert download.value.suggested_filename == "round-1-position-1.png"
@@ -144,12 +144,12 @@ def test_the_bars_are_saved_as_a_png_and_change_their_scale(app, open_page):
     log.click()
     assert log.get_attribute("aria-pressed") == "true" and told.locator("svg").inner_html() != before
     page.reload()
-    told.get_by_role("button", name="Log scale", pressed=True).wait_for(timeout=60_000)
+    told.get_by_role("button", name="Log scale", pressed=True).wait_for()
 
 
 def test_a_recording_is_one_step_for_the_back_button(app, open_page):
     page = open_page(app)
-    page.get_by_text("Rounds in all their parts").first.wait_for(timeout=60_000)
+    page.get_by_text("Rounds in all their parts").first.wait_for()
     page.wait_for_function(SETTLED)
     before = page.evaluate("history.length")
     page.get_by_role("button", name="First look").click()
@@ -169,7 +169,7 @@ def test_a_recording_is_one_step_for_the_back_button(app, open_page):
 def test_the_same_place_of_another_run_can_be_selected(app, open_page):
     """Streamlit tells the server nothing about a value that it was told before, in whatever run."""
     page = open_page(f"{app}/?run=story&sel=1.1")
-    page.locator(".st-key-timeline .row").nth(3).wait_for(timeout=60_000)
+    page.locator(".st-key-timeline .row").nth(3).wait_for()
     page.wait_for_function(SETTLED)
     place = page.locator(".st-key-timeline .row").nth(3).locator(".cell").first
     place.click()
@@ -181,7 +181,7 @@ def test_the_same_place_of_another_run_can_be_selected(app, open_page):
     page.get_by_role("radio", name="Copying").wait_for(state="detached")
     page.get_by_text("Round 1 · position 1").first.wait_for()  # drawn after the timeline
     page.wait_for_function(SETTLED)
-    assert "sel=4.1" not in page.url
+    page.wait_for_url(lambda url: "sel=4.1" not in url)
     place.click()
     page.wait_for_url("**sel=4.1*")
     page.get_by_text("Round 4 · position 1").first.wait_for()
@@ -189,7 +189,7 @@ def test_the_same_place_of_another_run_can_be_selected(app, open_page):
 
 def test_a_change_leaves_the_open_settings_open(app, open_page):
     page = open_page(app)
-    page.get_by_text("Settings:").click(timeout=60_000)
+    page.get_by_text("Settings:").click()
     page.get_by_text("Sampling, limits, models").click()
     topk = page.get_by_role("spinbutton", name="Top-k")
     topk.fill("7")
@@ -203,7 +203,7 @@ def test_a_change_leaves_the_open_settings_open(app, open_page):
 @pytest.mark.parametrize("width", [390, 768, 1440])
 def test_open_settings_have_the_whole_width(app, open_page, width):
     page = open_page(app, width=width)
-    page.get_by_text("Settings:").click(timeout=60_000)
+    page.get_by_text("Settings:").click()
     seed = page.get_by_role("spinbutton", name="Seed")
     seed.wait_for()
     panel = page.locator(".st-key-settings-open").bounding_box()

@@ -28,5 +28,10 @@ export default function ({ parentElement, setTriggerValue }) {
   };
   listening.set(parentElement, onKey);
   window.addEventListener("keydown", onKey, true);
-  return () => window.removeEventListener("keydown", onKey, true);
+  const place = parentElement instanceof ShadowRoot ? parentElement.host : parentElement;
+  place.setAttribute("data-keys", "heard"); // from here on no key is lost
+  return () => {
+    window.removeEventListener("keydown", onKey, true);
+    place.removeAttribute("data-keys");
+  };
 }
