@@ -106,7 +106,7 @@ class Audit:
         self.about |= {
             "pair": asdict(bench.pair.info),
             "second": asdict(bench.second.info) if bench.second else None,
-            "costs": costs.measure(bench.pair, self.setting.drafter, second).to_dict(),
+            "costs": costs.measure(bench.pair, self.setting.drafter, second, self.setting.k).to_dict(),
             "compatibility": str(getattr(bench.pair, "compatibility", None) or ""),
             "versions": _versions(),
             "created": datetime.now(UTC).isoformat(timespec="seconds"),

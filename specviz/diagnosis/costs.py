@@ -1,6 +1,7 @@
 """What a pass costs here, for the predicted speed-ups of an audit. Medians of a few passes on this
 machine."""
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from statistics import median
 from time import perf_counter
@@ -10,6 +11,9 @@ import numpy as np
 
 from specviz.decoding import cache as caches
 from specviz.decoding.drafters import COPYING, make_drafter
+from specviz.decoding.drafters.eagle import EagleDrafter
+from specviz.decoding.drafters.medusa import MedusaDrafter
+from specviz.decoding.drafters.parallel import ParallelDrafter
 from specviz.decoding.protocols import LanguageModel, Pair
 from specviz.decoding.sampling import SamplingConfig
 
@@ -24,7 +28,8 @@ class Costs:
     Attributes:
         target_seconds: one row of the target.
         verify: relative cost of passes over `ROWS` rows.
-        draft: relative cost of one draft token; None if it was not measured.
+        draft: relative cost of one draft token; None if it was not measured. A drafter that gives a block
+            in one pass has it shared among the block's tokens.
         second: the same of the second draft.
     """
 
@@ -59,49 +64,82 @@ class Costs:
             return None
 
 
-def measure(pair: Pair, drafter: str, second: Any = None) -> Costs:
+def measure(pair: Pair, drafter: str, second: Any = None, k: int = 4) -> Costs:
     """Time passes of the target over 1 … 17 rows, and draft tokens.
 
     Args:
         second: a pair and a kind of drafter, or None.
+        k: draft tokens a block.
     """
-    tokens = list(np.random.default_rng(0).integers(0, pair.vocab_size, CONTEXT + ROWS[-1]))
-    limit = pair.target.context_length
-    context = max(1, min(CONTEXT, limit - ROWS[-1] - 1))
-    one = None
-    verify = []
-    for rows in ROWS:
-        seconds = _pass(pair.target, [int(t) for t in tokens], context, rows)
-        one = one or seconds
-        verify.append(seconds / one)
-    assert one is not None
-    drafts = [_draft_token(pair, drafter, tokens, context)]
-    drafts.append(None if second is None else _draft_token(second[0], second[1], tokens, context))
+    ids = np.random.default_rng(0).integers(0, pair.vocab_size, CONTEXT + ROWS[-1]).tolist()
+    passes = [_pass(pair.target, ids, rows, ROWS[-1]) for rows in ROWS]
+    one = passes[0]
+    drafts = [_draft_token(pair, drafter, ids, k)]
+    drafts.append(None if second is None else _draft_token(*second, ids, k))
     draft, other = (None if s is None else s / one for s in drafts)
-    return Costs(one, tuple(verify), draft, other)
+    return Costs(one, tuple(seconds / one for seconds in passes), draft, other)
 
 
-def _pass(model: LanguageModel, tokens: list[int], context: int, rows: int) -> float:
-    available = model.available
-    if available is not None:  # random ids may stand for no token
-        tokens = [int(available[t % len(available)]) for t in tokens]
+def _draft_token(pair: Pair, kind: str, ids: list[int], k: int) -> float:
+    """Seconds a draft token; 0 for one that is looked up. A combined drafter costs what its model does: where
+    it copies it costs less."""
+    drafter: Any = make_drafter(kind, pair, SamplingConfig())
+    drafter = getattr(drafter, "inner", drafter)
+    if drafter.kind.partition(":")[0] in COPYING:
+        return 0.0
+    if isinstance(drafter, MedusaDrafter):
+        feature = _features(pair, ids[:1], drafter)[-1]
+        return _median(lambda: drafter.heads.forward(feature)) / min(k, drafter.heads.count)
+    if isinstance(drafter, EagleDrafter):
+        return _feature_pass(drafter, pair, ids)
+    if isinstance(drafter, ParallelDrafter):
+        return _pass(drafter.model, ids, k) / k
+    return _pass(drafter.model, ids, 1)
+
+
+def _pass(model: LanguageModel, ids: list[int], rows: int, room: int | None = None) -> float:
+    """A pass over so many rows, behind as many tokens as leave `room` for more."""
+    ids, context = _possible(model, ids), _context(model, room or rows)
     cache = model.new_cache()
-    model.forward(tokens[:context], cache, 1)
+    model.forward(ids[:context], cache, 1)
+    return _median(lambda: model.forward(ids[context : context + rows], cache, rows), cache)
+
+
+def _feature_pass(drafter: EagleDrafter, pair: Pair, ids: list[int]) -> float:
+    """A pass over one token: as the later ones of a block, and the first after a rejection."""
+    model, cache = drafter.model, drafter.cache
+    context = min(_context(model, 1), _context(pair.target, 1))
+    ids = _possible(pair.target, ids[: context + 1])
+    features = _features(pair, ids[:context], drafter)
+    if context > 1:  # the first token of a text has no feature before it
+        model.forward(ids[1:context], features[:-1], cache)
+    return _median(lambda: model.forward([ids[context]], [features[-1]], cache), cache)
+
+
+def _features(pair: Pair, ids: list[int], drafter: Any) -> Any:
+    """The target's features of these tokens, as the drafter wants them."""
+    fed = _possible(pair.target, ids)
+    return pair.target.forward(fed, pair.target.new_cache(), 1, drafter.wants_features).features
+
+
+def _context(model: Any, room: int) -> int:
+    return max(1, min(CONTEXT, model.context_length - room - 1))
+
+
+def _median(work: Callable[[], Any], cache: Any = None) -> float:
+    """Seconds that work takes, in the middle; what it adds to a cache is cut again."""
+    length = None if cache is None else caches.length(cache)
     times = []
     for _ in range(REPEATS + 1):
         began = perf_counter()
-        model.forward(tokens[context : context + rows], cache, rows)
+        work()
         times.append(perf_counter() - began)
-        caches.keep(cache, context)
+        if length is not None:
+            caches.keep(cache, length)
     return median(times[1:])
 
 
-def _draft_token(pair: Pair, kind: str, tokens: Any, context: int) -> float | None:
-    """Seconds a draft token; 0 for prompt lookup, None where it only comes out of a run."""
-    drafter = make_drafter(kind, pair, SamplingConfig())
-    if kind.partition(":")[0] in COPYING:
-        return 0.0
-    model = getattr(drafter, "model", None)
-    if drafter.wants_features or model is None:
-        return None
-    return _pass(model, [int(t) for t in tokens], context, 1)
+def _possible(model: LanguageModel, ids: list[int]) -> list[int]:
+    """The same ids if they stand for tokens, others in their place."""
+    available = model.available
+    return ids if available is None else [int(available[i % len(available)]) for i in ids]
