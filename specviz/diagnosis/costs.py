@@ -1,10 +1,9 @@
 """What a pass costs here, for the predicted speed-ups of an audit. Medians of a few passes on this
-machine."""
+machine, made in turns."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from statistics import median
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from specviz.decoding.drafters.medusa import MedusaDrafter
 from specviz.decoding.drafters.parallel import ParallelDrafter
 from specviz.decoding.protocols import LanguageModel, Pair
 from specviz.decoding.sampling import SamplingConfig
+from specviz.speed.clock import clock_for, in_turns
 
 ROWS = (1, 2, 3, 5, 9, 17)
 CONTEXT, REPEATS = 48, 5
@@ -64,48 +64,61 @@ class Costs:
             return None
 
 
+Work = tuple[Callable[[], Any], int]
+"""What is timed, and how many draft tokens it gives."""
+
+
 def measure(pair: Pair, drafter: str, second: Any = None, k: int = 4) -> Costs:
-    """Time passes of the target over 1 … 17 rows, and draft tokens.
+    """Time passes of the target over 1 … 17 rows, and draft tokens, in turns.
 
     Args:
         second: a pair and a kind of drafter, or None.
         k: draft tokens a block.
     """
     ids = np.random.default_rng(0).integers(0, pair.vocab_size, CONTEXT + ROWS[-1]).tolist()
-    passes = [_pass(pair.target, ids, rows, ROWS[-1]) for rows in ROWS]
-    one = passes[0]
-    drafts = [_draft_token(pair, drafter, ids, k)]
-    drafts.append(None if second is None else _draft_token(*second, ids, k))
-    draft, other = (None if s is None else s / one for s in drafts)
-    return Costs(one, tuple(seconds / one for seconds in passes), draft, other)
+    works: dict[Any, Work] = {rows: (_pass(pair.target, ids, rows, ROWS[-1]), 1) for rows in ROWS}
+    drafts = {"draft": (pair, drafter)} | ({} if second is None else {"second": second})
+    for name, (whose, kind) in drafts.items():
+        if work := _draft_tokens(whose, kind, ids, k):
+            works[name] = work
+    clock, _ = clock_for(pair.info.target.device)
+    taken = in_turns({name: work for name, (work, _) in works.items()}, REPEATS, clock)
+    seconds = {name: median(taken[name]) / tokens for name, (_, tokens) in works.items()}
+    one = seconds[ROWS[0]]
+    return Costs(
+        one,
+        tuple(seconds[rows] / one for rows in ROWS),
+        seconds.get("draft", 0.0) / one,
+        None if second is None else seconds.get("second", 0.0) / one,
+    )
 
 
-def _draft_token(pair: Pair, kind: str, ids: list[int], k: int) -> float:
-    """Seconds a draft token; 0 for one that is looked up. A combined drafter costs what its model does: where
-    it copies it costs less."""
+def _draft_tokens(pair: Pair, kind: str, ids: list[int], k: int) -> Work | None:
+    """A pass of what drafts; None for what only looks up. A combined drafter costs what its model does:
+    where it copies it costs less."""
     drafter: Any = make_drafter(kind, pair, SamplingConfig())
     drafter = getattr(drafter, "inner", drafter)
     if drafter.kind.partition(":")[0] in COPYING:
-        return 0.0
+        return None
     if isinstance(drafter, MedusaDrafter):
         feature = _features(pair, ids[:1], drafter)[-1]
-        return _median(lambda: drafter.heads.forward(feature)) / min(k, drafter.heads.count)
+        return lambda: drafter.heads.forward(feature), min(k, drafter.heads.count)
     if isinstance(drafter, EagleDrafter):
-        return _feature_pass(drafter, pair, ids)
+        return _feature_pass(drafter, pair, ids), 1
     if isinstance(drafter, ParallelDrafter):
-        return _pass(drafter.model, ids, k) / k
-    return _pass(drafter.model, ids, 1)
+        return _pass(drafter.model, ids, k), k
+    return _pass(drafter.model, ids, 1), 1
 
 
-def _pass(model: LanguageModel, ids: list[int], rows: int, room: int | None = None) -> float:
+def _pass(model: LanguageModel, ids: list[int], rows: int, room: int | None = None) -> Callable[[], Any]:
     """A pass over so many rows, behind as many tokens as leave `room` for more."""
     ids, context = _possible(model, ids), _context(model, room or rows)
     cache = model.new_cache()
     model.forward(ids[:context], cache, 1)
-    return _median(lambda: model.forward(ids[context : context + rows], cache, rows), cache)
+    return _cut(lambda: model.forward(ids[context : context + rows], cache, rows), cache)
 
 
-def _feature_pass(drafter: EagleDrafter, pair: Pair, ids: list[int]) -> float:
+def _feature_pass(drafter: EagleDrafter, pair: Pair, ids: list[int]) -> Callable[[], Any]:
     """A pass over one token: as the later ones of a block, and the first after a rejection."""
     model, cache = drafter.model, drafter.cache
     context = min(_context(model, 1), _context(pair.target, 1))
@@ -113,7 +126,7 @@ def _feature_pass(drafter: EagleDrafter, pair: Pair, ids: list[int]) -> float:
     features = _features(pair, ids[:context], drafter)
     if context > 1:  # the first token of a text has no feature before it
         model.forward(ids[1:context], features[:-1], cache)
-    return _median(lambda: model.forward([ids[context]], [features[-1]], cache), cache)
+    return _cut(lambda: model.forward([ids[context]], [features[-1]], cache), cache)
 
 
 def _features(pair: Pair, ids: list[int], drafter: Any) -> Any:
@@ -126,17 +139,15 @@ def _context(model: Any, room: int) -> int:
     return max(1, min(CONTEXT, model.context_length - room - 1))
 
 
-def _median(work: Callable[[], Any], cache: Any = None) -> float:
-    """Seconds that work takes, in the middle; what it adds to a cache is cut again."""
-    length = None if cache is None else caches.length(cache)
-    times = []
-    for _ in range(REPEATS + 1):
-        began = perf_counter()
+def _cut(work: Callable[[], Any], cache: Any) -> Callable[[], Any]:
+    """The same work, whose additions to a cache are cut again."""
+    length = caches.length(cache)
+
+    def whole() -> None:
         work()
-        times.append(perf_counter() - began)
-        if length is not None:
-            caches.keep(cache, length)
-    return median(times[1:])
+        caches.keep(cache, length)
+
+    return whole
 
 
 def _possible(model: LanguageModel, ids: list[int]) -> list[int]:
