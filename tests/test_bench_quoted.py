@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from specviz.lessons import facts
 from specviz.speed import engines
 from specviz.speed.engines import Comparison
 
@@ -20,6 +21,17 @@ def test_the_table_in_readme_is_that_of_the_run(path):
     assert result.machine.date[:10] in readme
     assert result.machine.processor and result.machine.torch and result.machine.transformers
     assert all(difference.near_tie for difference in result.differences)
+
+
+def test_readme_says_what_both_rules_and_trees_keep():
+    """The figures stand once, beside the lessons; README quotes them."""
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    for kept in facts.measured()["rules"]["kept"]:
+        assert f"{kept['block']:.3f} instead of {kept['token']:.3f}" in readme or (
+            f"{kept['block']:.3f} tokens a round instead of {kept['token']:.3f}" in readme
+        )
+    for kept in facts.measured()["trees"]["kept"]:
+        assert f"{kept['mean']:.2f} ± {kept['half']:.2f}" in readme, kept["way"]
 
 
 def test_a_run_is_kept():

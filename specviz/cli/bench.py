@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from statistics import median
 from typing import Any
 
-from specviz.cli import bench_class, bench_host, bench_pages, bench_trees, options
+from specviz.cli import bench_class, bench_host, bench_pages, bench_passes, bench_trees, options
 from specviz.recipe import Recipe
 
 
@@ -187,13 +187,14 @@ def trees(args: argparse.Namespace) -> dict[str, Any]:
     return {each.way: asdict(each) if args.json else str(each) for each in found}
 
 
-LONG = ("rules", "trees", "class")  # minutes; by name only
+LONG = ("rules", "trees", "passes", "class")  # minutes; by name only
 BENCHMARKS = {
     "engine": engine,
     "host": bench_host.measure,
     "engines": engines,
     "rules": rules,
     "trees": trees,
+    "passes": bench_passes.measure,
     "load": load,
     "memory": memory,
     "first-page": bench_pages.first_page,

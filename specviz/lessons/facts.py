@@ -11,6 +11,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import chi2, ncx2
 
+from specviz import traces
 from specviz.lessons import laws
 from specviz.speed import formulas as cost
 from specviz.speed.formulas import H100, LLAMA_8B
@@ -52,6 +53,7 @@ def facts() -> dict[str, str]:
     one_hot = laws.one_hot_of_largest(Q)
     tree = laws.in_turn(P, Q, 2)
     tokens = {f"tokens_{k}": f"{cost.expected_tokens(0.7, k):.2f}" for k in (1, 2, 4, 8, 16)}
+    pair = traces.load("capital").pair
     ridge = H100.operations / H100.bandwidth
     return {
         "p": listed(P),
@@ -103,6 +105,8 @@ def facts() -> dict[str, str]:
         "kv_kilobytes": f"{LLAMA_8B.cache_bytes / 1024:.0f}",
         "tree_two": f"{sum(tree):.2f}",
         "tree_top2": f"{laws.chosen(P, Q, 2):.1f}",
+        "draft_ids": f"{pair.draft_vocab_size:,}",
+        "target_ids": f"{pair.vocab_size:,}",
         **_roofline_facts(),
         **_measured_facts(),
         **tokens,
@@ -122,15 +126,32 @@ def _roofline_facts() -> dict[str, str]:
 def _measured_facts() -> dict[str, str]:
     m = measured()
     found = {"m_machine": m["machine"], "m_date": f"{m['date']:%-d %B %Y}"}
+    found["m_speed_date"] = f"{m['speed']['date']:%-d %B %Y}"
+    found["m_rounding_tv"] = f"{m['rounding']['mean_tv']:.2f}"
+    found["m_rounding_positions"] = str(m["rounding"]["positions"])
     for dtype, short in (("float32", "f32"), ("bfloat16", "bf16")):
-        found[f"m_one_{short}"] = str(m[dtype]["one_row_ms"])
-        for rows, value in zip(m["rows"], m[dtype]["passes"], strict=True):
-            found[f"m_v{rows}_{short}"] = f"{value:.2f}"
+        for letter, passes in (("v", m[dtype]), ("p", m["packed"][dtype])):
+            found[f"m_{letter}_one_{short}"] = str(passes["one_row_ms"])
+            for rows, value in zip(m["rows"], passes["passes"], strict=True):
+                found[f"m_{letter}{rows}_{short}"] = f"{value:.2f}"
         eagle = next(t for t in m["throughput"] if "EAGLE" in t["engine"])
         found[f"m_eagle_{short}"] = f"{eagle[dtype][0]:.2f}"
-    for rows, value in zip(m["rows"], m["float32"]["linear_layers"], strict=True):
-        found[f"m_l{rows}_f32"] = f"{value:.2f}"
+        found[f"m_eagle_packed_{short}"] = f"{m['speed']['packed'][dtype][0]:.2f}"
+    gains = [kept["block"] - kept["token"] for kept in m["rules"]["kept"]]
+    found |= {"m_rules_least": f"{min(gains):.2f}", "m_rules_most": f"{max(gains):.2f}"}
+    found["m_rules_prompts"] = str(m["rules"]["prompts"])
+    found["m_trees_texts"] = str(m["trees"]["texts"])
+    found["m_trees_date"] = f"{m['trees']['date']:%-d %B %Y}"
+    found["m_rules_date"] = f"{m['rules']['date']:%-d %B %Y}"
+    for kept in m["rules"]["kept"]:
+        name = f"m_rules_{10 * kept['temperature']:.0f}_{kept['k']}"
+        found |= {f"{name}_token": f"{kept['token']:.3f}", f"{name}_block": f"{kept['block']:.3f}"}
+    for kept, name in zip(m["trees"]["kept"], TREES, strict=True):
+        found[f"m_{name}"] = f"{kept['mean']:.2f} ± {kept['half']:.2f}"
     return found
+
+
+TREES = ("chain", "chain_block", "tree4", "tree8", "tree16", "tree4_iid", "tree8_iid", "tree16_iid")
 
 
 def fill(text: str, known: Callable[[], dict[str, str]] = facts) -> str:

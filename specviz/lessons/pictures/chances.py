@@ -168,8 +168,9 @@ def losses() -> Picture:
         10, 182, "the first token is what the target wants (blue) and the draft hardly knows (pink)", size=13
     )
     return c.picture(
-        "A token with p = 0.7 and q = 0.02: the gradient of KL pushes it up by 0.68, that of total "
-        "variation by 0.02 only, because it is proportional to q."
+        f"A token with p = {p[0]:g} and q = {q[0]:.2f}: the gradient of KL pushes it up by "
+        f"{pushes[1][1][0]:.2f}, that of total variation by {pushes[2][1][0]:.2f} only, because it is "
+        "proportional to q."
     )
 
 

@@ -117,12 +117,17 @@ def two_regimes() -> Picture:
 
 
 def measured_v() -> Picture:
-    """Measured passes by rows in two dtypes."""
+    """Measured passes by rows in two dtypes, and with packed weights."""
     m = measured()
     c = Canvas(220)
-    top, bottom, left, right = 20.0, 176.0, 60.0, 560.0
-    highest = 2.2
+    top, bottom, left, right = 20.0, 176.0, 60.0, 500.0
+    highest = 2.3
     rows = m["rows"]
+    series = (
+        ("float32", m["float32"]["passes"], REJECTED),
+        ("float32, packed", m["packed"]["float32"]["passes"], OUTPUT),
+        ("bfloat16", m["bfloat16"]["passes"], ACCEPTED),
+    )
 
     def place(i: int, value: float) -> tuple[float, float]:
         return left + i * (right - left) / (len(rows) - 1), bottom - (value / highest) * (bottom - top)
@@ -131,18 +136,16 @@ def measured_v() -> Picture:
         y = place(0, level)[1]
         c.line(left - 8, y, right, y, GREY, width=0.7)
         c.words(left - 14, y + 5, str(level), anchor="end", size=13)
-    for dtype, colour in (("float32", REJECTED), ("bfloat16", ACCEPTED)):
-        points = [place(i, value) for i, value in enumerate(m[dtype]["passes"])]
+    for name, passes, colour in series:
+        points = [place(i, value) for i, value in enumerate(passes)]
         c.path(points, colour)
         for x, y in points:
             c.box(x - 3, y - 3, 6, 6, colour, fill=1)
-        c.words(points[-1][0] + 10, points[-1][1] + 5, dtype, colour=colour, bold=True)
+        c.words(points[-1][0] + 10, points[-1][1] + 5, name, bold=True)
     for i, n in enumerate(rows):
         c.words(place(i, 0)[0], bottom + 20, str(n), anchor="middle", size=13)
     c.words(left, bottom + 40, "rows in the pass; time relative to one row (measured)", size=13)
-    values = "; ".join(
-        f"{dtype} " + ", ".join(f"{v:.2f}" for v in m[dtype]["passes"]) for dtype in ("float32", "bfloat16")
-    )
+    values = "; ".join(f"{name} " + ", ".join(f"{v:.2f}" for v in passes) for name, passes, _ in series)
     return c.picture(
         f"Measured time of a pass over {', '.join(map(str, rows))} rows, relative to one row: {values}."
     )

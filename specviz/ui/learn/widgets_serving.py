@@ -125,16 +125,19 @@ def measured_passes(trace: Trace) -> None:
         dtype = st.segmented_control(
             "Number format", ["float32", "bfloat16"], default="float32", required=True, key=keys.LESSON_DTYPE
         )
+        products = st.segmented_control(
+            "Weights", list(PRODUCTS), default="as they come", required=True, key=keys.LESSON_PRODUCTS
+        )
         c = st.slider("c: draft step / target step", 0.0, 0.6, 0.1, 0.01, key=keys.LESSON_DRAFT_STEP)
     rates = metrics(trace.rounds).per_position
     blocks_ = [rows - 1 for rows in m["rows"] if rows - 1 <= len(rates)]
-    by_rows = dict(zip(m["rows"], m[dtype]["passes"], strict=True))
+    by_rows = dict(zip(m["rows"], PRODUCTS[products](m)[dtype]["passes"], strict=True))
     gains = [cost.speedup_from_rates(rates[:k], c, by_rows[k + 1]) for k in blocks_]
     ideal = [cost.speedup_from_rates(rates[:k], c) for k in blocks_]
     best = max(range(len(gains)), key=gains.__getitem__)
     words = (
-        f"With the rates of this run, c = {c:g} and passes as measured in {dtype}, the best K of these is "
-        f"{blocks_[best]}: {gains[best]:.2f} times plain decoding. "
+        f"With the rates of this run, c = {c:g} and passes as measured in {dtype}, weights {products}, "
+        f"the best K of these is {blocks_[best]}: {gains[best]:.2f} times plain decoding. "
         f"If every pass cost one step it would be {max(ideal):.2f}."
     )
     chart(
@@ -169,9 +172,14 @@ def measured_passes(trace: Trace) -> None:
         hide_index=True,
         alt="Measured throughput of engines relative to plain decoding",
     )
-    st.caption(f"{m['note'].capitalize()}. Measured on {m['machine']}, {m['date']:%-d %B %Y}.")
+    speed = m["speed"]
+    st.caption(
+        f"{speed['note'].capitalize()}. Measured on {m['machine']}, {speed['date']:%-d %B %Y}; the passes "
+        f"{m['date']:%-d %B %Y}."
+    )
 
 
+PRODUCTS = {"as they come": lambda m: m, "packed for few rows": lambda m: m["packed"]}
 TEXTS = ("prose", "code", "copying")
 
 

@@ -281,6 +281,7 @@ LESSON_CONTEXT = "lesson-context"
 LESSON_BLOCK_ROWS = "lesson-block-rows"
 LESSON_REGIMES = "lesson-regimes"
 LESSON_DTYPE = "lesson-dtype"
+LESSON_PRODUCTS = "lesson-products"
 LESSON_DRAFT_STEP = "lesson-draft-step"
 LESSON_ARRIVALS = "lesson-arrivals"
 
