@@ -11,12 +11,14 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tiny import CHAT, VOCAB, letter_tokenizer, llama, save
+from transformers import LlamaForCausalLM
 
 from specviz.__main__ import main
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
 from specviz.models import LoadError, builtin, hub, load_pair, memory, products, sources, steady, weights
 from specviz.models.language_model import TransformersModel
+from specviz.ui.state.device import Device
 
 
 def untied(seed: int, width: int = len(VOCAB)):
@@ -231,6 +233,57 @@ class TestDefaultDtype:
         with held.passing():
             order.append("again")
         assert order == ["passed", "built", "again"]
+
+    def test_two_that_build_in_mid_pass_do_not_wait_for_each_other(self):
+        held, both = steady.Steady(), threading.Barrier(2, timeout=20)
+        made = []
+
+        def work() -> None:
+            with held.passing(), held.passing():
+                both.wait()
+                with held.building(), held.passing():
+                    made.append(held._builder == threading.get_ident())
+                with held.passing():
+                    made.append(True)
+
+        threads = [threading.Thread(target=work, daemon=True) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+        assert made == [True] * 4 and not held._passes
+
+    def test_no_turn_of_the_device_is_made_while_a_model_is_built(self, folder, monkeypatch):
+        """Whatever the turn makes; pairs are loaded beside it."""
+        device, stop = Device(), threading.Event()
+        turns, meanwhile = [0], []
+        real = LlamaForCausalLM.__init__
+
+        def build(*args) -> None:
+            before = turns[0]
+            stop.wait(0.2)
+            meanwhile.append(turns[0] - before)
+            real(*args)
+
+        def count() -> None:
+            turns[0] += 1
+
+        def work() -> None:
+            while not stop.is_set():
+                device.do(count)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            monkeypatch.setattr(LlamaForCausalLM, "__init__", build)
+            load_pair(str(folder), device="cpu", dtype="bfloat16")
+            device.do(
+                lambda: load_pair(str(folder), device="cpu"), "b"
+            )  # a turn that builds waits for nobody
+        finally:
+            stop.set()
+            thread.join()
+        assert meanwhile == [0, 0]
 
 
 class TestHub:

@@ -2,6 +2,7 @@
 
 import json
 import struct
+from threading import Event
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +12,7 @@ from specviz.models import pair as pair_module
 from specviz.models.errors import LoadError
 from specviz.models.progress import silent
 from specviz.recipe import Recipe
-from specviz.ui.state import pairs
+from specviz.ui.state import jobs, pairs
 from specviz.ui.state.pairs import PairShelf
 
 MIB = 1 << 20
@@ -86,6 +87,40 @@ def test_a_pair_is_loaded_once_for_all_who_ask(world):
     recipe = Recipe(target="a")
     assert world.shelf.load(recipe, silent) is world.shelf.load(recipe, silent)
     assert len(world.loaded) == 1
+
+
+def test_the_rounds_of_others_go_on_while_a_pair_is_loaded(world, monkeypatch):
+    begun, go_on = Event(), Event()
+
+    def load(target, draft, progress, beside):
+        begun.set()
+        assert go_on.wait(60)
+        return FakePair(target, draft, 100 * MIB)
+
+    class Rounds(jobs.Job):
+        done = property(lambda self: self.turns >= self.most)
+
+        def __init__(self, most, *needs):
+            super().__init__()
+            self.most, self.needs = most, needs
+
+        def turn(self, *given):
+            self.given = given
+
+    monkeypatch.setattr(pair_module, "load_pair", load)
+    monkeypatch.setattr(pairs, "_SHELF", world.shelf)
+    owner = iter("ab")
+    monkeypatch.setattr(jobs, "owner", lambda: next(owner))
+    waiting, other = Rounds(1, Recipe(target="a")), Rounds(5)
+    jobs.start(waiting)
+    try:
+        assert begun.wait(20)
+        jobs.start(other)
+        assert jobs.wait(other, timeout=20) and other.turns == 5
+        assert waiting.state == "loading"
+    finally:
+        go_on.set()
+    assert jobs.wait(waiting, timeout=20) and waiting.given == (world.shelf.get(Recipe(target="a")),)
 
 
 def test_real_pairs_share_the_targets_weights(tmp_path):

@@ -226,7 +226,8 @@ def _load(
         both = np.intersect1d(known, second.known_ids())
         draft_model = TransformersModel(second.model, second.name, width, both, _stand_in(second))
         require_suitable(draft_model)
-        products.prepare(draft_model)
+        if second is not loaded:  # others may be using the target meanwhile
+            products.prepare(draft_model)
     lines += after_loading(target_model, draft_model)
     name = target if draft is None else f"{target} + {draft}"
     pair = LoadedPair(name, target_model, draft_model, loaded.tokenizer, loaded.fingerprint, compared)

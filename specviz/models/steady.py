@@ -1,10 +1,12 @@
 """torch's default dtype is one for the whole process, and transformers changes it while it builds a model.
 
 A pass of another session in that moment would make tensors of the wrong dtype. So building waits until no
-pass runs, and passes wait while a model is built: milliseconds, since its weights are read afterwards.
+pass runs, and passes wait while a model is built: milliseconds, since its weights are read afterwards. A turn
+of the device counts as a pass, whatever it does.
 """
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -12,39 +14,49 @@ from typing import Any
 
 
 class Steady:
-    """Many passes at once, or one model being built."""
+    """Many at once that rely on the default dtype, or one model being built."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._passes = 0
+        self._passes: Counter[int] = Counter()  # begun and not ended, by thread
         self._builder: int | None = None  # the thread that builds
 
     @contextmanager
     def passing(self) -> Iterator[None]:
+        """Nothing is built meanwhile, but by this thread itself."""
+        me = threading.get_ident()
         with self._changed:
-            self._changed.wait_for(lambda: self._builder in (None, threading.get_ident()))
-            self._passes += 1
+            self._changed.wait_for(lambda: self._builder in (None, me) or self._passes[me] > 0)
+            self._passes[me] += 1
         try:
             yield
         finally:
             with self._changed:
-                self._passes -= 1
+                self._passes[me] -= 1
+                if not self._passes[me]:
+                    del self._passes[me]
                 self._changed.notify_all()
 
     @contextmanager
     def building(self) -> Iterator[None]:
-        if self._builder == threading.get_ident():  # a model made of models
+        """Nothing passes meanwhile, but what this thread itself has begun."""
+        me = threading.get_ident()
+        if self._builder == me:  # a model made of models
             yield
             return
         with self._changed:
+            own = self._passes.pop(me, 0)  # or two that build in mid-pass would wait for each other
+            self._changed.notify_all()
             self._changed.wait_for(lambda: self._builder is None)
-            self._builder = threading.get_ident()  # no new pass begins
+            self._builder = me  # no new pass begins
             self._changed.wait_for(lambda: not self._passes)
         try:
             yield
         finally:
             with self._changed:
                 self._builder = None
+                if own:
+                    self._passes[me] = own
                 self._changed.notify_all()
 
 

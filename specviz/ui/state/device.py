@@ -2,7 +2,8 @@
 
 Whoever wants the models joins a queue. Owners take turns, whatever each of them has waiting, so that a
 session with ten jobs gets no more of the device than one with a single run. One thread for all passes also
-means one team of torch threads, however many sessions there are.
+means one team of torch threads, however many sessions there are. Pairs are loaded beside the turns (see
+`pairs`); only the moment in which a model is built waits for the end of a turn.
 """
 
 from collections import OrderedDict, deque
@@ -10,6 +11,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Condition, Thread, current_thread
 from typing import Any, TypeVar
+
+from specviz.models.steady import STEADY
 
 T = TypeVar("T")
 Turn = Callable[[], None]
@@ -87,7 +90,8 @@ class Device:
                     self._waiting[owner] = turns
                 self._busy = True
             try:
-                turn()
+                with STEADY.passing():  # pairs are loaded beside it
+                    turn()
             finally:
                 with self._news:
                     self._busy = False

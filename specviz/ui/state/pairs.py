@@ -2,12 +2,12 @@
 
 A pair in use stays. Before a new one is loaded, pairs that nobody uses go, the one used longest ago first,
 until there is room; where there is none the new pair is refused with the numbers. Pairs of one target share
-its weights. Models are built on the device's own thread: transformers changes torch's default dtype
-meanwhile, which no pass may see.
+its weights. Models are loaded on a thread of their own, beside the rounds of pairs that are there already.
 """
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import Any
 
@@ -17,10 +17,12 @@ from specviz.models.errors import LoadError
 from specviz.models.progress import Progress, Report
 from specviz.recipe import Recipe
 from specviz.settings import settings
-from specviz.ui.state import device, guard, trouble
+from specviz.ui.state import guard, trouble
 
 Key = tuple[str, ...]
 FROM = ("target", "draft", "device", "dtype", "draft_device", "draft_dtype")  # what a pair is loaded from
+# One thread for all loading, as torch keeps a team of threads for every thread that computes.
+LOADER = ThreadPoolExecutor(1, "specviz loading")
 
 
 class PairShelf:
@@ -84,9 +86,10 @@ class PairShelf:
         new = {draft} - {"", target} if beside is not None else {target, draft} - {""}
         folders = [sources.fetch(source, report) for source in sorted(new)]
         self._make_room(recipe, folders)
-        report(Progress("waiting for the device", 0, 0))
         asked: dict[str, Any] = {name: getattr(recipe, name) for name in FROM[2:] if getattr(recipe, name)}
-        pair = device.do(lambda: load_pair(target, draft or None, progress=report, beside=beside, **asked))
+        pair = LOADER.submit(
+            load_pair, target, draft or None, progress=report, beside=beside, **asked
+        ).result()
         with self._lock:
             self.pairs[key] = pair
         return pair
