@@ -90,6 +90,7 @@ def test_golden_value_of_two_symbols():
     assert accepted_on_average(verify_whole_block, P, Q, 2) == pytest.approx(11 / 9, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_it_never_keeps_fewer_than_the_token_rule_on_average():
     better = 0
     for seed in range(12):
@@ -243,6 +244,7 @@ def test_the_recipe_the_command_line_and_the_audit_choose_it(monkeypatch, capsys
     assert report["verifier"] == BLOCK and report["checks"]["end_to_end"]["ok"]
 
 
+@pytest.mark.slow
 def test_whole_continuations_agree_and_catch_the_mutants():
     pair = table_pair(4, seed=5)
     honest = EndToEnd(pair, PROMPT, verifier=verify_whole_block, k=3, length=4)

@@ -62,6 +62,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_generate_returns_the_same_and_the_trace_has_its_tokens(models, name):
     settings = CASES[name]
@@ -78,6 +79,7 @@ def test_generate_returns_the_same_and_the_trace_has_its_tokens(models, name):
     assert kept > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in CASES if name != "lookup, sampled"])
 def test_the_exact_rule_judges_every_captured_round_the_same(models, name):
     with specviz.capture(TOKENIZER) as trace:
@@ -116,6 +118,7 @@ class Replayed:
         return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sampled", "cool, top-k 20", "repetition penalty, min-p", "greedy"])
 def test_our_engine_has_the_same_tokens_p_and_q(models, name):
     with specviz.capture(TOKENIZER) as trace:
@@ -146,6 +149,7 @@ def test_our_engine_has_the_same_tokens_p_and_q(models, name):
             assert a.beta is None or a.beta == pytest.approx(b.beta, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_controls_that_transformers_applies_twice_are_found(models):
     with specviz.capture(TOKENIZER) as trace:
         generate(models, temperature=0.7, top_k=20)
@@ -156,6 +160,7 @@ def test_controls_that_transformers_applies_twice_are_found(models):
     assert "each once, shaped q." in trace.notes[1]
 
 
+@pytest.mark.slow
 def test_uniforms_are_where_they_decide(models):
     with specviz.capture(TOKENIZER) as trace:
         generate(models)

@@ -201,6 +201,7 @@ def test_a_run_that_the_server_dropped_is_named_as_such():
     assert "not on the server any more" in words(viewer)
 
 
+@pytest.mark.slow
 def test_a_lecture_is_followed_slide_by_slide_and_its_questions_are_polls():
     at = session("class")
     at.selectbox(key="class-lesson").set_value("residual").run()
@@ -229,6 +230,7 @@ def test_a_lecture_is_followed_slide_by_slide_and_its_questions_are_polls():
     assert room.poll is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["learner", "engineer"])
 def test_every_slide_of_some_lessons_can_be_drawn(level):
     from specviz.ui.classroom.slides import slides

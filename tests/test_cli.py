@@ -71,6 +71,7 @@ def test_errors_are_one_line_and_non_zero(tables, capsys, arguments, message):
     assert message in error and error.count("\n") == 1 and "Traceback" not in error
 
 
+@pytest.mark.slow
 def test_an_unknown_target_is_one_clear_line():
     done = subprocess.run(
         [sys.executable, "-m", "specviz", "trace", "--prompt", "x", "--target", "./no/such/folder"],

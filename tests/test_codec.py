@@ -234,6 +234,7 @@ except codec.TraceError:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads what Linux says of a process")
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("name", BOMBS)

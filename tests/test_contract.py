@@ -61,6 +61,7 @@ def families_of(*names):
     return pytest.mark.parametrize("family", [*SOME, *slow])
 
 
+@pytest.mark.slow
 @families_of()
 def test_the_text_is_that_of_generate_and_the_target_as_its_own_draft_is_always_accepted(family):
     """For K = 1, 4, 8; after every round the caches are those of an uncached pass."""

@@ -53,6 +53,7 @@ def mine(monkeypatch, tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [audit.name for audit in recorded.RECORDED])
 def test_recorded_audits_open_with_their_own_figures(name):
     app = open_page(audit=name)
@@ -215,6 +216,7 @@ def test_hostile_lines_of_a_log_stay_text():
     assert any("<img src=x onerror=alert(1)>" in t.value for t in app.text)
 
 
+@pytest.mark.slow
 def test_an_own_audit_runs_to_its_end_and_is_shown(mine):
     app = open_page()
     app.segmented_control(key=keys.DEBUG_SOURCE).set_value("Paste").run()

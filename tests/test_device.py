@@ -59,6 +59,7 @@ def both(pair, **more):
     return [DecodingRun(pair, PROMPT, on_device=there, **settings) for there in (False, True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling", CONTROLS, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_rounds_are_those_of_the_host(pair, kind, sampling):

@@ -19,6 +19,7 @@ def reports(tmp_path_factory):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BAD)
 def test_each_bad_draft_is_named_first(reports, name):
     report, key = reports[name], BAD[name][2]
@@ -81,6 +82,7 @@ def test_a_weak_draft_on_a_few_short_texts_is_not_called_broken(draft, broken):
     assert [finding.key for finding in found] == (["broken-weights"] if broken else [])
 
 
+@pytest.mark.slow
 def test_a_template_of_the_drafts_own_is_named_also_where_it_was_not_used(tmp_path):
     import torch
     from tiny import CHAT, VOCAB, letter_tokenizer, llama, tiny_pair

@@ -85,6 +85,7 @@ def expected(pair, text, source, k=K, sampling=None, **more):
     return walk(kept(column.q, measured.p), k, endless=column.endless, proposed=np.isfinite(column.q), **more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["model", "ngram", "medusa", "eagle"])
 def test_the_walk_is_the_engines_expectation_for_every_text(kind):
     pair = table_drafts(3, seed=3)

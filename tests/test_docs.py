@@ -116,3 +116,18 @@ def test_the_worked_examples_are_true():
     blocks = re.findall(r"^```python\n(.*?)^```", text, flags=re.M | re.S)
     assert len(blocks) >= 3
     exec(compile("\n".join(blocks), "CONTRIBUTING.md", "exec"), {"__name__": "contributing"})
+
+
+@pytest.mark.slow
+@pytest.mark.pair
+def test_the_python_of_the_readme_runs(tmp_path, monkeypatch):
+    """The last block shows in a Streamlit app what the one before has saved."""
+    from streamlit.testing.v1 import AppTest
+
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    *_, run, app = re.findall(r"^```python\n(.*?)^```", text, flags=re.M | re.S)
+    exec(compile(run, "README.md", "exec"), {"__name__": "readme"})
+    assert (tmp_path / "run.json.gz").stat().st_size > 1000
+    page = AppTest.from_string(app, default_timeout=60).run()
+    assert not page.exception and len(page.get("bidi_component")) == 1

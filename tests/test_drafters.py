@@ -56,6 +56,7 @@ def test_every_kind_is_under_this_contract():
     assert set(KINDS) == set(DRAFTERS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ks", [(0,), (1,), (2,), (3,), (2, 0), (0, 3, 1)], ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_law_is_the_targets_on_tables(kind, ks):
@@ -86,6 +87,7 @@ def test_the_law_under_controls_that_differ_between_draft_and_target(kind):
         assert total_variation(law, plain_law(pair, 3, target)) < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [table_drafts, llama_drafts])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_trimmed_draft_vocabulary_keeps_the_law_and_shows(kind, make):
@@ -446,6 +448,7 @@ class TestEarlyExit:
         np.testing.assert_array_equal(target.forward(list(PROMPT), target.new_cache(), 6).logits, before)
 
 
+@pytest.mark.slow
 @pytest.mark.pair
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "mtp"])  # it brings no such module
 def test_every_kind_drafts_for_the_built_in_target(kind, built_in_pair):

@@ -145,6 +145,7 @@ def test_a_trace_is_run_again(name, llamas):
     assert all(c.ok for _, checks in results for c in checks) == (name != "target-cache-cut-too-far")
 
 
+@pytest.mark.slow
 @pytest.mark.pair
 def test_the_built_in_pair(built_in_pair):
     for drafter in ("model", "early-exit"):

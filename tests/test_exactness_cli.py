@@ -52,6 +52,7 @@ FAILING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAILING)
 def test_a_fault_fails_the_checks_made_for_it(name, capsys):
     status, report = exact(capsys, "--verifier", name)

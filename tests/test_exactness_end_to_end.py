@@ -88,6 +88,7 @@ def test_what_is_seen_is_weighed_by_teacher_forcing():
     assert test.check().seen_mass == pytest.approx(sum(law[t] for t in set(test._outcomes)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sampling, draft",
     [
@@ -114,6 +115,7 @@ CAUGHT = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CAUGHT)
 def test_faults_over_whole_continuations_are_caught(name):
     test = worked(3000, length=4, k=3, fault=FAULTS[name])
@@ -124,6 +126,7 @@ def test_faults_over_whole_continuations_are_caught(name):
     assert "contradicts" in check.sentence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["accept-on-match", "draft-cache-hole", "draft-cache-cut-too-far"])
 def test_exact_and_draft_side_variations_stay_green(name):
     test = worked(1500, length=4, k=3, fault=FAULTS[name])
@@ -150,6 +153,7 @@ def test_texts_end_at_eos_and_running_past_it_is_caught():
     assert past.impossible > 10 and not past.ok
 
 
+@pytest.mark.slow
 def test_p_values_are_uniform():
     """The continuations of 2,000 seeds in 40 groups of 50."""
     pair = TablePair(TableModel(3, salt=1), TableModel(3, salt=2))

@@ -64,6 +64,7 @@ def place():
     return Examined(entry, round, 1, table.spot, table.ids, tuple(range(8)), 49_144)
 
 
+@pytest.mark.slow
 def test_it_opens_on_a_recorded_run_with_all_verdicts_and_without_torch():
     code = (
         "import sys; from streamlit.testing.v1 import AppTest\n"
@@ -82,6 +83,7 @@ def test_it_opens_on_a_recorded_run_with_all_verdicts_and_without_torch():
     assert "**The claim:**" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", traces.RECORDINGS, ids=lambda r: r.name)
 def test_every_recording_can_be_checked(entry):
     app = open_app(run=entry.name)

@@ -60,6 +60,7 @@ def test_what_p_excludes_is_final_and_rare_tokens_share_a_bin():
 LOOKS = {"50 presses of 1,000": np.full(50, 1000), "doubling": np.diff([0, *(100 * 2 ** np.arange(14))])}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("looks", LOOKS)
 def test_honest_draws_raise_the_alarm_at_most_once_in_a_thousand_series(looks):
     """Over all looks together. 4,000 series at real positions; a chi-square test at each look at 1/1,000

@@ -40,6 +40,7 @@ def trained(folder, tmp_path, monkeypatch):
     return make
 
 
+@pytest.mark.slow
 def test_an_eagle_draft_drafts_as_it_was_trained(trained, folder, capsys):
     out = trained("eagle-1")
     assert "read back" in capsys.readouterr().out
@@ -81,6 +82,7 @@ def test_an_eagle_draft_drafts_as_it_was_trained(trained, folder, capsys):
             np.testing.assert_allclose(found.features.state, again[n - 1], atol=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ids", [9, 64])
 def test_medusa_heads_are_the_same_heads(ids, trained, folder):
     out = trained("medusa", "--vocabulary", str(ids))

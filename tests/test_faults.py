@@ -294,6 +294,7 @@ def test_bookkeeping_leaves_the_law_of_a_position_alone(name):
     assert FAULTS[name].tv(GOLDEN) < 1e-15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["draft-cache-hole", "draft-cache-cut-too-far"])
 def test_a_spoilt_draft_cache_leaves_the_text_right_and_acceptance_decays(name):
     pair = table_pair(3, seed=4)

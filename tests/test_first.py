@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -15,6 +17,7 @@ def collected(*options):
     return list(dict.fromkeys(names)), len(names)
 
 
+@pytest.mark.slow
 def test_the_tests_of_changed_files_come_first():
     usual, count = collected()
     assert usual[0] == "tests/test_cli.py"

@@ -81,6 +81,7 @@ def test_a_draft_equal_to_the_target_accepts_all_after_an_interruption_anywhere(
     assert any(r.draft_cache.fed == r.k + 1 for r in reference.rounds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_drafter_goes_on_as_if_nothing_had_happened(monkeypatch, kind):
     broken_everywhere(monkeypatch, llama_drafts(vocab_size=5, seed=4), kind, torn=True, step=2)

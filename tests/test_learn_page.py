@@ -25,6 +25,7 @@ def reveal(at, key):
     return at.button(key=f"reveal-{key}").click().run()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["learner", "engineer"])
 @pytest.mark.parametrize("key", KEYS)
 def test_every_lesson_shows_its_text_its_widget_and_its_takeaway(key, level):
@@ -98,6 +99,7 @@ def test_the_lessons_do_not_import_torch():
     assert done.stdout.strip().endswith("[]")
 
 
+@pytest.mark.slow
 def test_the_lessons_look_at_a_run_of_ones_own(monkeypatch):
     from specviz import traces
     from specviz.ui.learn.widgets_runs import WIDGETS, WITHOUT_RUN
@@ -113,6 +115,7 @@ def test_the_lessons_look_at_a_run_of_ones_own(monkeypatch):
         assert any(f"seed {entry.trace.seed}" in m.value and "T = 1" in m.value for m in at.markdown)
 
 
+@pytest.mark.slow
 def test_a_run_with_hostile_text_stays_text(monkeypatch):
     from stories import HOSTILE, story
 

@@ -54,6 +54,7 @@ def test_a_run_drafts_what_the_formulas_say(name, tmp_path):
     assert compared >= 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", [{}, {"verifier": verify_whole_block}], ids=["token", "block"])
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_the_law_is_the_targets(name, rule, tmp_path):

@@ -135,6 +135,7 @@ def test_a_run_drafts_what_transformers_computes(family, published):
     assert run.trace().drafter == "mtp" and run.trace().pair.draft.name.endswith("MTP")
 
 
+@pytest.mark.slow
 def test_greedy_text_is_the_targets_and_the_caches_are_right_for_every_k(published):
     with_module(published, "deepseek")
     pair = load_pair(str(published), device="cpu", dtype="float32")

@@ -156,6 +156,7 @@ CHECKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("check", CHECKS)
 def test_the_engine_passes(check):
     assert CHECKS[check](DecodingRun)
@@ -370,6 +371,7 @@ def draft_cache_never_cut(patch):
     patch.setattr(model.LanguageModelDrafter, "observe", lambda self, committed, features: None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_mutant_is_killed(name, monkeypatch):
     spoil, check = MUTANTS[name]

@@ -48,6 +48,7 @@ def names(shelf):
     return [target for target, *_ in shelf.pairs]
 
 
+@pytest.mark.slow
 def test_the_pair_used_longest_ago_goes_before_a_new_one_is_loaded(world):
     order = []
     world.shelf.on_drop.append(lambda pair: order.append(("dropped", pair.target)))
@@ -59,6 +60,7 @@ def test_the_pair_used_longest_ago_goes_before_a_new_one_is_loaded(world):
     assert order == [("dropped", "b")]
 
 
+@pytest.mark.slow
 def test_a_pair_in_use_stays_and_the_new_one_is_refused_with_the_numbers(world):
     for name in ("a", "b"):
         world.shelf.hold(Recipe(target=name))

@@ -367,6 +367,7 @@ def test_check_answers_at_the_first_click_and_asks_for_an_answer_first():
     assert at.session_state["learning-memory"]["checks"] == {question.topic: [1, 0]}
 
 
+@pytest.mark.slow
 def test_every_block_of_the_plan_leads_somewhere_and_does_what_it_says():
     lessons = {lesson.key for lesson in library.lessons()}
     blocks = interview.plan()
@@ -496,6 +497,7 @@ def test_progress_is_read_from_a_file_on_the_page():
     assert at.session_state["learning-memory"]["plan"] == [1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topic", ["all", *(lesson.key for lesson in library.lessons())])
 def test_every_topic_can_be_checked(topic):
     at = practice(practice="check", topic=topic, exercise="2")

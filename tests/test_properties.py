@@ -37,6 +37,7 @@ number = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.dictionaries(st.sampled_from([*Recipe.__dataclass_fields__, "sel", "x"]), number.map(str)))
 def test_any_link_is_a_recipe_within_its_limits(parameters):

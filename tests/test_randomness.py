@@ -62,6 +62,7 @@ def test_inverse_cdf_never_draws_a_token_without_weight():
     assert draws <= {3, 400}
 
 
+@pytest.mark.slow
 def test_inverse_cdf_law_with_more_tokens_than_the_leading_ones():
     rng = np.random.default_rng(0)
     weights = rng.random(300)

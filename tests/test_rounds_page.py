@@ -66,6 +66,7 @@ def test_the_first_screen_shows_a_recorded_run():
     assert "rejected" in texts(app)  # the inspector is open at the first place
 
 
+@pytest.mark.slow
 def test_the_first_screen_does_not_import_torch():
     code = (
         "import sys; from streamlit.testing.v1 import AppTest\n"

@@ -175,6 +175,7 @@ def swept():
     return sweep
 
 
+@pytest.mark.slow
 def test_a_sweep_measures_every_part(swept):
     found = swept.report
     assert {p.rows for p in found.passes} >= {1, 2, 3, 5, 9, 17}
@@ -197,6 +198,7 @@ def test_a_sweep_measures_every_part(swept):
     assert files.from_json(files.to_json(found)) == found
 
 
+@pytest.mark.slow
 def test_a_sweep_can_stop_anywhere_and_go_on():
     sweep = Sweep(tiny_pair(), Plan(k=1, prompts=("abc",), tokens=6, turns=1, grid=False))
     assert sweep.report is None and sweep.done == 0
@@ -211,6 +213,7 @@ def test_a_sweep_can_stop_anywhere_and_go_on():
     assert sweep.report.prefill and sweep.report.passes == half.passes and sweep.report.plain
 
 
+@pytest.mark.slow
 def test_a_part_that_broke_off_begins_again(monkeypatch):
     sweep = Sweep(tiny_pair(), Plan(k=1, prompts=("abc",), tokens=6, turns=1, grid=False))
     while "runs" not in sweep.now:
@@ -233,6 +236,7 @@ def test_a_drafter_that_the_pair_lacks_is_refused():
         Sweep(tiny_pair(), Plan(drafter="eagle"))
 
 
+@pytest.mark.slow
 def test_the_command_says_it_and_saves_it(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(options, "load", lambda args: tiny_pair())
     out = tmp_path / "r.json"

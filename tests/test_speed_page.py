@@ -112,6 +112,7 @@ def test_a_k_that_was_not_run_is_predicted_and_says_so():
     assert not app.exception and "K = 16 was not run" in texts(app)
 
 
+@pytest.mark.slow
 def test_a_measurement_runs_as_a_job_and_is_shown_as_measured_here(tiny):
     app = small(open_page())
     app.button(key="speed-measure").click().run()
@@ -129,6 +130,7 @@ def test_a_measurement_runs_as_a_job_and_is_shown_as_measured_here(tiny):
     assert not app.exception and "made on another machine" in texts(app)
 
 
+@pytest.mark.slow
 def test_a_stopped_measurement_shows_what_it_has_and_goes_on(tiny):
     app = small(open_page())
     app.button(key="speed-measure").click().run()
@@ -148,6 +150,7 @@ def test_a_stopped_measurement_shows_what_it_has_and_goes_on(tiny):
     assert kept(app, "speed") is job and job.done and job.report.passes is passes
 
 
+@pytest.mark.slow
 def test_a_measurement_outlives_the_pair_that_had_to_go(tiny, swept):
     job = work.Measuring(work.Recipe(), Plan(k=2, prompts=("abc",), tokens=6, turns=1, grid=False))
     while job.sweep is None or job.sweep.done < 3:
@@ -161,6 +164,7 @@ def test_a_measurement_outlives_the_pair_that_had_to_go(tiny, swept):
     assert job.report.plain is not None
 
 
+@pytest.mark.slow
 def test_what_broke_off_says_why_and_can_go_on(tiny, monkeypatch):
     app = small(open_page())
     with monkeypatch.context() as broken:

@@ -223,6 +223,7 @@ def test_no_proposal_counts_as_nothing_accepted():
     assert formula_tokens(strip, 1) == pytest.approx(1.3)
 
 
+@pytest.mark.slow
 @pytest.mark.pair
 def test_the_built_in_target_has_a_strip_for_every_drafter(built_in_pair):
     tokens = built_in_pair.encode("The capital of France is Paris, and the", False)

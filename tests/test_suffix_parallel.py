@@ -109,6 +109,7 @@ def test_any_text_is_continued_as_by_hand():
     assert len(seen) > 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_law_under_block_verification_is_the_targets(kind):
     pair = table_drafts(3, seed=6)

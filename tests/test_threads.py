@@ -22,6 +22,7 @@ def test_half_of_the_cores_stay_free(cores, expected):
     assert threads.default(cores) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted, expected", [("0", None), ("2", 2)])
 def test_torch_gets_them_before_it_is_imported(wanted, expected):
     code = (

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -12,9 +13,9 @@ from streamlit.testing.v1 import AppTest
 
 from specviz.decoding.trace import TokenText
 from specviz.reading.metrics import metrics
-from specviz.ui.components import timeline as timeline_module
 from specviz.ui.components.timeline import payload
 
+timeline_module = sys.modules["specviz.ui.components.timeline"]  # the package has the function by that name
 COMPONENTS = Path(__file__).parents[1] / "specviz" / "ui" / "components"
 
 
@@ -139,12 +140,14 @@ def test_special_tokens_are_marked(trace):
 
 
 def page():
+    import sys
+
     import streamlit as st
     from stories import story
 
-    from specviz.ui.components import timeline as module
-    from specviz.ui.components.timeline import timeline
+    from specviz.ui.components import timeline
 
+    module = sys.modules[timeline.__module__]
     state = st.session_state
     for name in state.pop("events", ()):  # AppTest calls no callbacks of components
         module._MOUNT.callbacks[f"on_{name}_change"]()
@@ -157,8 +160,8 @@ def page():
     if not state.get("away"):
         shown = timeline(
             state.trace,
-            selected=state.selection,
             key="tl",
+            selected=... if state.get("own") else state.selection,
             on_select=keep,
             covered=state.get("covered", False),
         )
@@ -237,6 +240,19 @@ def test_after_another_page_the_selection_is_sent_again(app):
 def test_nonsense_from_the_browser_is_no_selection(app, value):
     browser_says(app, selected=value)
     assert app.session_state["selection"] is None
+
+
+def test_without_a_selection_of_the_page_the_timeline_keeps_its_own(app):
+    app.session_state["own"] = True
+    app.run()
+    assert app.session_state["shown"].selected == (1, 3)
+    before = app.get("bidi_component")[0].proto.json
+    browser_says(app, selected=[2, 1])
+    app.run()
+    assert app.session_state["shown"].selected == (2, 1)
+    assert app.get("bidi_component")[0].proto.json == before
+    browser_says(app, selected=None)
+    assert app.session_state["shown"].selected is None
 
 
 @pytest.mark.parametrize("place", [(1000, 1), (1, 6), (1, 0)])

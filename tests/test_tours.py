@@ -29,6 +29,7 @@ def test_a_run_without_such_a_place_says_so():
         place(traces.load("equal"), "rejected")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guide, at", STEPS, ids=lambda v: getattr(v, "key", str(v)))
 def test_every_step_leads_somewhere(guide, at):
     step = guide.steps[at]

@@ -209,6 +209,7 @@ def train(target, examples, kind, tokens, folder, objective=None):
     return trainee, notes, progress
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TRAINEES)
 def test_beta_rises(target, examples, kind, tmp_path):
     _, notes, _ = train(target, examples, kind, 40_000, tmp_path)
@@ -284,6 +285,7 @@ def train_until_killed(folder):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="kills with a POSIX signal")
 def test_a_killed_training_goes_on_from_its_checkpoint(target, examples, tmp_path):
     whole, _, _ = train(target, examples, "medusa", 8_000, tmp_path / "a")

@@ -122,6 +122,7 @@ def tree_law(pair, drafter, tree, m, start=DecodingRun, **more):
     return enumerate_law(program)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", DRAWS)
 @pytest.mark.parametrize(
     "drafter, widths, v, m",
@@ -185,6 +186,7 @@ def by_marginals(target_probs, tree, randomness):
     return descend(target_probs, tree, randomness, tree.marginals)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule, tree", [
     (without_replacement_of_p, "2-1"),
     (without_replacement_of_p, "2-1:iid"),

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import EllipsisType
 from typing import Any
 
 import streamlit as st
@@ -66,8 +67,8 @@ class _Memory:
 def timeline(
     trace: Trace,
     *,
-    selected: Selection | None,
     key: str,
+    selected: Selection | EllipsisType | None = ...,
     on_select: Callable[[Selection | None], None] | None = None,
     live: bool = False,
     covered: bool = False,
@@ -75,13 +76,14 @@ def timeline(
     run: str = "",
     uncovered: frozenset[int] | None = None,
 ) -> TimelineState:
-    """Show `trace`, with the token `selected` pinned. The caller keeps the selection.
+    """Show `trace`, with the token `selected` pinned.
 
     Args:
         trace: what to show. A trace that continues the one shown before is appended in place; the same
             object as before costs nothing.
-        selected: round number and position; one that `trace` does not have counts as None.
         key: names the component and its entry in the session state.
+        selected: round number and position, kept by the caller; one that `trace` does not have counts as
+            None. Left out, the timeline keeps what was clicked; the state that is returned says it.
         on_select: called before the rerun with the new selection, None when it was let go. It should
             store what is passed as `selected` in the next run.
         live: rounds are still arriving; the newest is kept in view unless the user looks elsewhere.
@@ -115,6 +117,8 @@ def timeline(
         if on_select is not None and memory.known is not None:
             on_select(memory.known)
 
+    if isinstance(selected, EllipsisType):
+        selected = memory.known
     selected = selected if selected is not None and _exists(trace, selected) else None
     made = (trace.created, trace.seed, trace.prompt_ids)
     fresh = key not in st.session_state  # first shown, or shown again after another page
