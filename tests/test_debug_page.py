@@ -67,19 +67,30 @@ def test_recorded_audits_open_with_their_own_figures(name):
         assert f"#### {section}" in said
 
 
-@pytest.mark.slow
-def test_a_recorded_run_is_made_again_by_its_recipe_in_32_bits(built_in_pair):
-    report = recorded.load("model")
-    held = shown.Shown("model", "", report, recorded.FOLDER / "model", True)
-    row = report.frames["prompts"].set_index("prompt").loc[9]
-    recipe = shown._recipe(held, 9, int(row["seed"]))
-    run = recipe.start(built_in_pair)
-    while not run.finish:
-        run.step()
-    tokens = report.frames["tokens"]
-    assert (
-        list(run.trace().output_ids) == tokens[tokens["prompt"] == 9].sort_values("index")["token"].tolist()
-    )
+@pytest.mark.parametrize("name", [audit.name for audit in recorded.RECORDED])
+def test_every_rejection_of_a_recorded_audit_lies_in_a_run_that_came_with_it(name):
+    frames = recorded.load(name).frames
+    tokens = frames["tokens"].sort_values(["prompt", "index"]).groupby("prompt")["token"]
+    rejected = where.rejections(frames).groupby("prompt")[["round", "position", "token"]]
+    for prompt, answer in tokens:
+        trace = codec.load(trace_path(recorded.FOLDER / name, int(prompt)))
+        assert trace.output_ids == tuple(answer)
+        for number, position, token in rejected.get_group(prompt).itertuples(index=False):
+            row = trace.rounds[number - 1].positions[position - 1]
+            assert (row.state, row.token) == ("rejected", token)
+
+
+def test_a_rejection_of_a_recorded_audit_opens_at_its_round_with_the_settings_of_its_run():
+    app = open_page(audit="eagle")
+    first = app.dataframe(key=keys.DEBUG_REJECTIONS).value.iloc[0]
+    app.button(key=keys.DEBUG_OPEN_ROUND).click().run()
+    assert not app.exception
+    assert app.query_params["sel"] == f"{first['Round']}.{first['Position']}"
+    said = markup(app)
+    assert "From a file, made on" in said and "Other settings than" not in said
+    shown = app.session_state
+    assert (shown["drafter"], shown["dtype"]) == ("eagle", "float32")
+    assert shown["seed"] == recorded.load("eagle").setting.seed + first["Prompt"]
 
 
 def test_a_token_of_a_text_leads_to_its_round(mine):

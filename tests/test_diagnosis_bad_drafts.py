@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from bad_drafts import BAD, audited, near, pair
 
-from specviz.diagnosis import findings, summary
+from specviz.diagnosis import faults, summary
 from specviz.diagnosis.setting import Setting
 
 
@@ -78,7 +78,7 @@ def test_a_weak_draft_on_a_few_short_texts_is_not_called_broken(draft, broken):
             "q|draft|t1|0": np.exp(rng.normal(draft, 1.0, count)),
         }
     )
-    found = findings._broken({"tokens": tokens}, Setting(), 49152)
+    found = faults.of_the_weights({"tokens": tokens}, Setting(), 49152)
     assert [finding.key for finding in found] == (["broken-weights"] if broken else [])
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from specviz.diagnosis.findings import keeps_itself
+from specviz.diagnosis.faults import keeps_itself
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from specviz.diagnosis import audit, curves, findings, tables, where
 from specviz.diagnosis.causes import CAUSES
 from specviz.diagnosis.checks import collect
 from specviz.diagnosis.costs import Costs
+from specviz.diagnosis.finding import Finding
 from specviz.diagnosis.setting import Setting
 from specviz.diagnosis.walk import intervals
 from specviz.diagnosis.whatif import Texts
@@ -152,7 +153,7 @@ class Report:
         return Texts(self.frames["tokens"], self.setting, self.costs)
 
     @cached_property
-    def findings(self) -> list[findings.Finding]:
+    def findings(self) -> list[Finding]:
         return findings.findings(
             self.frames, self.setting, self.checks, self.texts, int(self.about["pair"]["vocab_size"])
         )

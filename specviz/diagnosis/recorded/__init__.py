@@ -64,8 +64,7 @@ def load(name: str) -> Report:
 
 
 def record(recorded: Recorded, pair: Any, folder: Path = FOLDER) -> Path:
-    """Make one again: the tables with few digits, without the runs, which are ten times as large. Returns
-    its folder."""
+    """Make one again: its runs, and the tables with few digits. Returns its folder."""
     goal = folder / recorded.name
     with tempfile.TemporaryDirectory() as scratch:
         made = Path(scratch)
@@ -78,5 +77,6 @@ def record(recorded: Recorded, pair: Any, folder: Path = FOLDER) -> Path:
         for name in ("audit.json", "checks.json"):
             content = json.loads((made / name).read_text(encoding="utf-8"))
             (goal / name).write_text(json.dumps(content, separators=(",", ":")), encoding="utf-8")
+        shutil.copytree(made / "traces", goal / "traces")
         tables.shorten(made, goal, DIGITS)
     return goal

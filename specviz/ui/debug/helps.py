@@ -3,7 +3,7 @@
 import pandas as pd
 import streamlit as st
 
-from specviz.diagnosis.findings import WORTH
+from specviz.diagnosis.finding import WORTH
 from specviz.diagnosis.report import Report
 from specviz.diagnosis.whatif import Outcome
 from specviz.ui.debug import charts

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from specviz.diagnosis.findings import keeps_itself
+from specviz.diagnosis.faults import keeps_itself
 from specviz.diagnosis.report import Report
 from specviz.exactness.evidence import THRESHOLD
 from specviz.ui.debug import charts, texts

@@ -1,7 +1,7 @@
 """Which audit is shown: a recorded one, or one of this server, by its name in the address (`audit=…`)."""
 
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import streamlit as st
@@ -9,10 +9,10 @@ import streamlit as st
 from specviz.decoding import codec
 from specviz.diagnosis import recorded
 from specviz.diagnosis.audit import trace_path
-from specviz.diagnosis.prompts import read
 from specviz.diagnosis.report import Report
-from specviz.recipe import Recipe, to_link
+from specviz.recipe import to_link
 from specviz.ui.debug import work
+from specviz.ui.rounds.files import recipe_of
 from specviz.ui.state import keys, runs
 
 AUDIT = "audit"  # parameter of the address
@@ -99,44 +99,16 @@ def choose(shown: Shown) -> None:
 
 def open_in_rounds(shown: Shown, prompt: int, place: tuple[int, int], key: str) -> None:
     """A button that opens the run of a prompt on the Rounds page, at a round and position."""
-    assert shown.report is not None
-    row = shown.report.frames["prompts"].set_index("prompt").loc[prompt]
-    if row["finish"] == "score":
-        st.caption("This text was served elsewhere: there is no run of it to open.")
-        return
     path = trace_path(shown.folder, prompt)
-    if path.exists():
-        if st.button("Open in Rounds", key=key, icon=":material/open_in_new:"):
-            name = f"audit-{shown.name}-{prompt}"
-            title = f"prompt {prompt} · {shown.title}"
-            runs.keep(runs.Entry(name, title, "file", codec.load(path)))
-            st.switch_page("pages/rounds.py", query_params={"run": name, "sel": f"{place[0]}.{place[1]}"})
-        return
-    recipe = _recipe(shown, prompt, int(row["seed"]))
-    if recipe is not None:
-        st.page_link(
-            "pages/rounds.py",
-            label="Run this prompt on Rounds",
-            icon=":material/open_in_new:",
-            query_params=to_link(recipe),
-        )
-        st.caption(
-            "The recording came without its runs, and was made in 32 bits. The same settings run again "
-            "give the same rounds in 32 bits, and others where this machine computes in 16."
-        )
-
-
-def _recipe(shown: Shown, prompt: int, seed: int) -> Recipe | None:
-    """The recipe of a recorded audit's run."""
-    if not shown.recorded or shown.report is None:
-        return None
-    setting = shown.report.setting
-    text = read(recorded.FOLDER / "prompts.jsonl")[prompt].text
-    return Recipe(
-        prompt=text,
-        drafter=setting.drafter,
-        k=setting.k,
-        temperature=setting.sampling.temperature,
-        seed=seed,
-        max_tokens=setting.max_new_tokens,
-    )
+    if not path.exists():
+        st.caption("The run that wrote this text is not here: there is no round to open.")
+    elif st.button("Open in Rounds", key=key, icon=":material/open_in_new:"):
+        trace = codec.load(path)
+        recipe = recipe_of(trace)
+        if recipe is not None and shown.recorded:  # in other numbers its rounds would be others
+            recipe = replace(recipe, dtype=trace.pair.target.dtype)
+        name = f"audit-{shown.name}-{prompt}"
+        entry = runs.Entry(name, f"prompt {prompt} · {shown.title}", "file", trace, recipe)
+        runs.keep(entry)
+        made_from = {} if recipe is None else to_link(recipe)
+        st.switch_page("pages/rounds.py", query_params=made_from | runs.parameters(entry, place))
