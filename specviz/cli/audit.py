@@ -9,7 +9,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from specviz.cli import options
+from specviz.cli import audit_served, options
 
 BELOW, NOT_EXACT = 3, 4
 EPILOG = f"""
@@ -65,6 +65,7 @@ def add_parser(subparsers) -> None:
     )
     options.add_sampling_options(parser)
     options.add_constraint_options(parser)
+    audit_served.add_options(parser)
     group = parser.add_argument_group("many machines, and CI")
     group.add_argument("--shard", default="1/1", metavar="I/N", help="do every N-th prompt, from the I-th on")
     group.add_argument("--limit", type=int, metavar="N", help="only the first N prompts of the file")
@@ -90,11 +91,13 @@ def _measure(args: argparse.Namespace, path: Path) -> int:
 
     from specviz.diagnosis import prompts
     from specviz.diagnosis.audit import Audit
+    from specviz.diagnosis.served.account import keep_log
 
     if args.out is None:
         raise ValueError("say with --out where the results should go")
     found = prompts.read(path)
     found = found[: args.limit] if args.limit else found
+    log = audit_served.log_of(args)
     work = Audit(args.out, found, _setting(args), _shard(args.shard))
     shard = args.shard.replace("/", "-of-")
     try:
@@ -102,6 +105,8 @@ def _measure(args: argparse.Namespace, path: Path) -> int:
             if not work.finished:
                 _advance(work, args)
             work.close()
+            if log is not None:
+                keep_log(args.out, log.read_text(encoding="utf-8", errors="replace"))
     except Timeout:
         raise ValueError(f"another process is at work on shard {args.shard} of {args.out}") from None
     return _show(args, [args.out])
@@ -130,6 +135,8 @@ def load_bench(args: argparse.Namespace, setting: Any) -> Any:
     from specviz.diagnosis.bench import bench_of, second_model
     from specviz.models.pair import load_pair
 
+    if setting.served:
+        return audit_served.load_bench(args, setting)
     pair = options.load(args)
     options.end_progress_line()
     second = None
@@ -142,6 +149,7 @@ def load_bench(args: argparse.Namespace, setting: Any) -> Any:
 
 
 def _setting(args: argparse.Namespace) -> Any:
+    from specviz.diagnosis.served.http import address
     from specviz.diagnosis.setting import Setting
 
     target, draft = options.constrained(args)
@@ -160,6 +168,8 @@ def _setting(args: argparse.Namespace) -> Any:
         second=args.second,
         ignore_eos=args.ignore_eos,
         self_checks=args.self_checks,
+        served=address(args.target_served) if args.target_served else "",
+        leading=args.served_leading,
     )
 
 

@@ -13,6 +13,7 @@ Checked against the rule by enumeration in the tests; it follows from Leviathan 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from specviz.decoding.features import share, together
 from specviz.decoding.protocols import Pair
 from specviz.decoding.randomness import inverse_cdf
 from specviz.decoding.sampling import SamplingConfig, effective_probs
+from specviz.diagnosis.tables import BOUNDS
 from specviz.diagnosis.walkers import (
     NOW,
     Column,
@@ -52,6 +54,8 @@ class Along:
             here; −1 where q is nowhere above p. Only if asked for.
         refused_p, refused_q: (n,) its probabilities.
         columns: by name "source|controls".
+        bounds: (n,) between what β of the first source and p(x) lie, where a server gives leading tokens
+            only: by name, as in `tables.BOUNDS`. Empty for a target that is loaded here.
     """
 
     p: np.ndarray
@@ -67,6 +71,7 @@ class Along:
     refused_p: np.ndarray
     refused_q: np.ndarray
     columns: dict[str, Column] = field(default_factory=dict)
+    bounds: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 def along(
@@ -108,6 +113,8 @@ def along(
     lacking = np.zeros(n, dtype=bool)
     watched = [(s.name, name) for i, s in enumerate(sources) for name in s.samplings if is_watched(i, name)]
     beta = {f"{source}|{name}": np.full(n, np.nan) for source, name in watched}
+    served: Any = pair.target if hasattr(pair.target, "overlap") else None
+    bounds = {} if served is None else {name: np.full(n, np.nan) for name in BOUNDS}
     for begin in range(first, len(tokens), CHUNK):
         end = min(begin + CHUNK, len(tokens))
         fed = tokens[caches.length(cache) : end - 1]
@@ -123,6 +130,8 @@ def along(
         found["logprob"][here] = logprob_of(output.logits, chosen)
         found["p_entropy"][here] = entropy_of(p)
         found["p_top"][here] = p.max(axis=1)
+        for at in range(here.start, here.stop) if served else ():
+            bounds["p_low"][at], bounds["p_high"][at] = served.chance(at, sampling)
         for index, walker in enumerate(walkers):
             seen = walker.follow(begin, end, share(features, asked, walker.wants_features))
             for name, laws in seen.laws.items():
@@ -134,6 +143,8 @@ def along(
                     if index or name != NOW:
                         continue
                     found["q_entropy"][at] = entropy_of(law[None])[0]
+                    if served:
+                        bounds["beta_low"][at], bounds["beta_high"][at] = served.overlap(at, law, sampling)
                     over = np.maximum(law - p[row], 0.0)
                     if refuse is not None and over.any():
                         token = inverse_cdf(over, refuse.random())
@@ -145,4 +156,4 @@ def along(
                 lacking[here] = walker.lacks(begin, end)
         yield None
     columns = {key: column for walker in walkers for key, column in walker.columns().items()}
-    yield Along(**found, beta=beta, lacking=lacking, refused=refused, columns=columns)
+    yield Along(**found, beta=beta, lacking=lacking, refused=refused, columns=columns, bounds=bounds)

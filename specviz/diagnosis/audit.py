@@ -65,7 +65,7 @@ class Audit:
         self.prompts = list(prompts)
         self.setting = setting
         self.mine = [p for p in self.prompts if p.index % n == i - 1]
-        self.about = {
+        self.about: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
             "setting": setting.to_dict(),
@@ -97,8 +97,19 @@ class Audit:
         return not self.todo
 
     def begin(self, bench: Bench) -> None:
-        """Note models, versions and costs, once."""
+        """Note models, versions and costs, once.
+
+        Raises:
+            AuditError: if a server serves something else now.
+        """
+        server = getattr(bench.pair.target, "about", None)
         if "pair" in self.about:
+            begun: Any = self.about.get("server")
+            if server and begun and server["model"] != begun["model"]:
+                raise AuditError(
+                    f"{self.folder} was begun with {begun['model']!r}, and the server serves "
+                    f"{server['model']!r}: choose another folder"
+                )
             return
         second = None
         if self.setting.second:
@@ -106,12 +117,17 @@ class Audit:
         self.about |= {
             "pair": asdict(bench.pair.info),
             "second": asdict(bench.second.info) if bench.second else None,
-            "costs": costs.measure(bench.pair, self.setting.drafter, second, self.setting.k).to_dict(),
+            # What a pass of a served target costs is not measured: its server is no part of this machine.
+            "costs": None if server else self._costs(bench, second),
+            "server": server,
             "compatibility": str(getattr(bench.pair, "compatibility", None) or ""),
             "versions": _versions(),
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         _write(self.folder / "audit.json", json.dumps(self.about, indent=1).encode())
+
+    def _costs(self, bench: Bench, second: Any) -> dict[str, Any]:
+        return costs.measure(bench.pair, self.setting.drafter, second, self.setting.k).to_dict()
 
     def step(self, bench: Bench) -> Prompt:
         """Measure the next prompt. Interrupted anywhere, it has not happened."""
@@ -221,13 +237,20 @@ def same_audit(begun: dict[str, Any], wanted: dict[str, Any], folder: Path) -> N
         raise AuditError(
             f"{folder} was begun with other prompts: choose another folder, or give the same file"
         )
-    old, new = begun["setting"], wanted["setting"]
-    differing = [name for name in new if old.get(name) != new[name]]
+    # Settings that a folder of an earlier version does not name are those that were there before.
+    usual = json.loads(json.dumps(Setting().to_dict()))
+    old, new = usual | begun["setting"], wanted["setting"]
+    differing = [name for name in new if old[name] != new[name] and not _moved(name, old, new)]
     if differing:
         shown = "; ".join(f"{name} was {old.get(name)}, now {new[name]}" for name in differing)
         raise AuditError(
             f"{folder} was begun with other settings ({shown}): choose another folder, or the same"
         )
+
+
+def _moved(name: str, old: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Whether the server of a target merely stands elsewhere: what it serves is compared with it."""
+    return name == "served" and bool(old[name]) and bool(new[name])
 
 
 def read_parts(folder: Path) -> Iterator[dict[str, Any]]:

@@ -18,12 +18,14 @@ def collect(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
     Returns:
         evidence: tokens, last and highest value, the token at which it passed 20 (null: never), the line, the
         share of tokens that follow the draft with its interval; caches: checks made, and those that failed;
-        self_draft: draft tokens proposed and accepted where the target drafted for itself.
+        self_draft: draft tokens proposed and accepted where the target drafted for itself; engine: what a
+        server says of its own speculation, a reading a request.
     """
     logs = np.zeros(len(ALTERNATIVES))
     line: list[float] = []
     tokens: list[Emitted] = []
     caches: list[dict[str, Any]] = []
+    said: list[dict[str, Any]] = []
     own: dict[str, Any] = {"drafted": 0, "accepted": 0, "errors": []}
     for part in parts:
         for p, q, root, sesqui in part["emitted"]:
@@ -34,6 +36,7 @@ def collect(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
             line.append(
                 highest + log(float(np.exp(logs - highest).mean())) if np.isfinite(highest) else -CEILING
             )
+        said += part.get("engine", [])
         caches += [{**check, "prompt": part["prompt"]} for check in part["caches"]]
         found = part.get("self_draft")
         if found:
@@ -56,4 +59,5 @@ def collect(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
         },
         "caches": {"checked": len(caches), "wrong": [c for c in caches if not c["ok"]], "sample": caches[:4]},
         "self_draft": own,
+        "engine": said,
     }

@@ -1,13 +1,14 @@
-"""vLLM's figures of each request, as JSON."""
+"""What vLLM, SGLang and llama.cpp say of each request, as JSON."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from specviz.diagnosis.readings import MOST_POSITIONS, Reading, plain
 
 
 def json_requests(text: str) -> list[Reading] | None:
-    """Readings of JSON with `speculative_decoding` anywhere in it; None if the text is no such JSON."""
+    """Readings of JSON with a request's figures anywhere in it; None if the text is no such JSON."""
     stripped = text.strip()
     if not stripped.startswith(("{", "[")):
         return None
@@ -15,19 +16,25 @@ def json_requests(text: str) -> list[Reading] | None:
         data = json.loads(stripped)
     except (ValueError, RecursionError):
         return None
+    return readings_in(data) or None
+
+
+def readings_in(data: Any) -> list[Reading]:
+    """Readings of parsed JSON: vLLM's `speculative_decoding`, SGLang's `meta_info`, llama.cpp's `timings`."""
     found: list[Reading] = []
     todo = [data]
     while todo:
         value = todo.pop()
         if isinstance(value, dict):
-            inner = value.get("speculative_decoding")
-            made = _request(inner) if isinstance(inner, dict) else None
-            if made is not None:
-                found.append(made)
+            for name, read in FORMS.items():
+                inner = value.get(name)
+                made = read(inner) if isinstance(inner, dict) else None
+                if made is not None:
+                    found.append(made)
             todo += [v for v in value.values() if isinstance(v, dict | list)]
         elif isinstance(value, list):
             todo += [v for v in reversed(value) if isinstance(v, dict | list)]
-    return found or None
+    return found
 
 
 def _request(data: dict[str, Any]) -> Reading | None:
@@ -76,3 +83,37 @@ def _counts(data: Any) -> list[int]:
     """A list of counts; empty for anything else."""
     usable = isinstance(data, list) and all(type(v) is int and 0 <= v <= 10_000 for v in data)
     return data if usable else []
+
+
+COUNTS = (  # SGLang's names for accepted and drafted tokens, which changed
+    ("spec_num_correct_drafts", "spec_num_proposed_drafts"),
+    ("spec_accepted_drafts", "spec_proposed_drafts"),
+    ("spec_accept_token_num", "spec_draft_token_num"),
+)
+
+
+def _sglang(data: dict[str, Any]) -> Reading | None:
+    rounds = plain(data.get("spec_verify_ct"))
+    if not rounds:
+        return None
+    counts = [(plain(data.get(a)), plain(data.get(d))) for a, d in COUNTS]
+    accepted, drafted = next((pair for pair in counts if pair[0] is not None), (None, None))
+    committed = plain(data.get("completion_tokens"))
+    if accepted is None and committed is not None:  # older ones say no more
+        accepted = max(0.0, committed - rounds)
+    length = plain(data.get("spec_accept_length"))
+    return Reading("SGLang", "request", rounds, drafted, accepted, (), (), length)
+
+
+def _llama(data: dict[str, Any]) -> Reading | None:
+    drafted, accepted = plain(data.get("draft_n")), plain(data.get("draft_n_accepted"))
+    if not drafted or accepted is None:
+        return None
+    return Reading("llama.cpp", "request", None, drafted, accepted)
+
+
+FORMS: dict[str, Callable[[dict[str, Any]], Reading | None]] = {
+    "speculative_decoding": _request,
+    "meta_info": _sglang,
+    "timings": _llama,
+}

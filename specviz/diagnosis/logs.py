@@ -9,6 +9,7 @@ llama.cpp   `draft acceptance = …` with accepted and generated tokens, `mean l
 SGLang      `accept len`, `accept rate` in `Decode batch` lines. The rate has had two definitions.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -160,6 +161,32 @@ def read(text: str, sglang: Definition = "", k: int | None = None) -> Log:
         if made is not None:
             readings.append(made)
     return _together(readings, unknown, notes, sglang, k)
+
+
+def scraped(text: str) -> Reading | None:
+    """The counters in a scrape of /metrics; None if it has none about drafts."""
+    counters: dict[str, Any] = {}
+    for line in text[:MOST_CHARACTERS].splitlines()[:MOST_LINES]:
+        counter(line.strip(), counters)
+    return from_counters(counters)
+
+
+def between(before: Reading, after: Reading) -> Reading | None:
+    """What happened between two scrapes; None if nothing was drafted, or the server began anew."""
+    names = ("rounds", "drafted", "accepted")
+    changes = {name: (getattr(after, name) or 0.0) - (getattr(before, name) or 0.0) for name in names}
+    if min(changes.values()) < 0 or not changes["drafted"]:
+        return None
+    earlier = (*before.reached, *(0.0 for _ in after.reached))
+    reached = tuple(max(0.0, b - a) for a, b in zip(earlier, after.reached, strict=False))
+    return Reading(
+        after.engine, after.form, changes["rounds"], changes["drafted"], changes["accepted"], reached
+    )
+
+
+def together(readings: Sequence[Reading]) -> Log:
+    """Readings that were made elsewhere, put together."""
+    return _together(list(readings), [], [], "", None)
 
 
 def _together(

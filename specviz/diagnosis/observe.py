@@ -96,6 +96,7 @@ def observe(bench: Bench, prompt: Prompt) -> Iterator[Observed | None]:
     }
     began = perf_counter()
     trace = None
+    served: Any = bench.pair.target if hasattr(bench.pair.target, "read") else None
     try:
         if bench.runs:
             trace = bench.runs[prompt.index]
@@ -103,7 +104,7 @@ def observe(bench: Bench, prompt: Prompt) -> Iterator[Observed | None]:
         else:
             ids = encode(bench.pair, prompt, setting.style(bool(prompt.messages)))
             leads = _leads(bench, prompt, ids)
-        if not bench.runs and prompt.answer is None:
+        if not bench.runs and prompt.answer is None and served is None:
             run = _run(bench, prompt, ids, leads.get(setting.draft_prompt))
             for _ in run:
                 yield None
@@ -112,8 +113,16 @@ def observe(bench: Bench, prompt: Prompt) -> Iterator[Observed | None]:
                 part["caches"] = _caches(run, setting)
                 yield None
             answer = list(trace.output_ids)
-        elif not bench.runs:
+        elif not bench.runs and prompt.answer is not None:
             answer = _answer(bench, prompt, ids)
+        if served is not None:
+            if prompt.answer is None:
+                answer, part["engine"] = served.write(
+                    ids, setting.sampling, _room(bench, ids), setting.seed + prompt.index, setting.ignore_eos
+                )
+                yield None
+            for _ in served.read([*ids, *answer], len(ids)):
+                yield None
         row |= {"prompt_tokens": len(ids), "tokens": len(answer)}
         measuring = _measure(bench, prompt, ids, answer, leads)
         for measured in measuring:
@@ -179,11 +188,19 @@ def _run(bench: Bench, prompt: Prompt, ids: list[int], lead: list[int] | None) -
 
 def _answer(bench: Bench, prompt: Prompt, ids: list[int]) -> list[int]:
     assert prompt.answer is not None
-    room = bench.pair.target.context_length - len(ids)
+    # A server is given the text whole, and one more position to answer in.
+    room = bench.pair.target.context_length - len(ids) - hasattr(bench.pair.target, "read")
     answer = answer_ids(bench.pair, prompt.answer)[: max(0, room)]
     if not answer:
         raise ValueError("the answer has no tokens, or the prompt fills the target's context")
     return answer
+
+
+def _room(bench: Bench, ids: list[int]) -> int:
+    room = min(bench.setting.max_new_tokens, bench.pair.target.context_length - len(ids) - 1)
+    if room < 1:
+        raise ValueError("the prompt fills the target's context")
+    return room
 
 
 def _caches(run: DecodingRun, setting: Setting) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from specviz.diagnosis.causes import CAUSES
 from specviz.diagnosis.checks import collect
 from specviz.diagnosis.costs import Costs
 from specviz.diagnosis.finding import Finding
+from specviz.diagnosis.served import account
 from specviz.diagnosis.setting import Setting
 from specviz.diagnosis.walk import intervals
 from specviz.diagnosis.whatif import Texts
@@ -44,13 +45,17 @@ class Report:
         about: audit.json.
         frames: the four tables.
         checks: what `checks.collect` found.
+        log: what a server's log says of its own speculation; "" if none was given.
     """
 
-    def __init__(self, about: dict[str, Any], frames: dict[str, Any], checks: dict[str, Any]) -> None:
+    def __init__(
+        self, about: dict[str, Any], frames: dict[str, Any], checks: dict[str, Any], log: str = ""
+    ) -> None:
         self.about = about
         self.setting = Setting.from_dict(about["setting"])
         self.frames = frames
         self.checks = checks
+        self.log = log
         self.costs = Costs.from_dict(about.get("costs"))
 
     @classmethod
@@ -67,7 +72,7 @@ class Report:
             checks = json.loads(path.read_text(encoding="utf-8")) if path.exists() else collect(())
         except ValueError as error:
             raise ValueError(f"{path} is damaged: {error}") from None
-        return cls(about, frames, checks)
+        return cls(about, frames, checks, account.kept_log(folder))
 
     @property
     def measured(self) -> Any:

@@ -282,6 +282,8 @@ def tokens(
             looked_up=int(proposed[i]),
             looked_up_right=int(right[i]),
         )
+    for name, values in measured.bounds.items():
+        table[name] = [short(value) for value in values.tolist()]
     for key, column in measured.columns.items():
         for depth, q in enumerate(column.q):
             table[f"{tables.LAW}{key}|{depth}"] = [short(value) for value in q.tolist()]

@@ -30,6 +30,9 @@ class Setting:
             or a model to load; "" for none.
         ignore_eos: answers go on behind an EOS.
         self_checks: how many prompts are also drafted by the target itself, and have their caches audited.
+        served: address of the server that the target's probabilities come from; "" for a target loaded here.
+        leading: likeliest tokens a position that the server is asked for: 0 for all, -1 for what is usual
+            with it.
     """
 
     target: str = "built-in"
@@ -46,6 +49,8 @@ class Setting:
     second: str = ""
     self_checks: int = 2
     ignore_eos: bool = False
+    served: str = ""
+    leading: int = -1
 
     def __post_init__(self) -> None:
         if not 1 <= self.k <= 16:
@@ -56,6 +61,13 @@ class Setting:
             )
         if self.max_new_tokens < 2:
             raise ValueError("an audit needs answers of 2 tokens or more")
+        if self.served and self.sampling.constrained:
+            raise ValueError(
+                "a server sends log-probabilities: penalties, bias, bans, forced tokens and grammars of the "
+                "target, which work on its logits, cannot be audited against it"
+            )
+        if self.served and self.rule != "exact":
+            raise ValueError("a wrong verifier needs a target that is loaded here, not a served one")
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

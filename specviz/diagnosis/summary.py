@@ -7,6 +7,7 @@ from typing import Any
 from specviz.diagnosis import where
 from specviz.diagnosis.causes import CAUSE
 from specviz.diagnosis.report import Report
+from specviz.diagnosis.served import account
 from specviz.diagnosis.whatif import Outcome
 
 BAR = 24
@@ -30,12 +31,17 @@ def text(report: Report, missing: int = 0) -> str:
         f"{totals['accepted']:,} accepted, {totals['lost']:,} lost · drafter {setting.drafter} · K = "
         f"{setting.k}",
     ]
-    if report.scored:
+    if report.scored and not report.setting.served:
         lines.append("the texts were served elsewhere: rounds are drawn along them, from their distribution")
+    if report.setting.served:
+        lines.append(
+            "rounds are drawn along the texts, from their distribution: what is served is not run here"
+        )
     if missing:
         lines.append(f"{missing:,} prompts are still to do: the same command goes on with them")
     for row in list(report.failed.itertuples())[:5]:
         lines.append(f"prompt {row.prompt} failed: {row.error}")
+    lines += account.text(report)
     lines += ["", "Causes, by tokens lost"]
     for share in report.causes:
         if share.lost:
@@ -48,7 +54,7 @@ def text(report: Report, missing: int = 0) -> str:
     ):
         lines.append(
             f"  {i:>2}  {all_.value:.2f} of all rounds ({all_.low:.2f} to {all_.high:.2f}) · "
-            f"{given.value:.2f} of those that got there, {given.count:,} · α^{i} "
+            f"{_number(given.value)} of those that got there, {given.count:,} · α^{i} "
             f"{_number(report.curve.independent(i))}"
         )
     lines += ["", "What would help (mean acceptance length, predicted speed-up)"]
@@ -89,8 +95,10 @@ def as_dict(report: Report, missing: int = 0) -> dict[str, Any]:
             option.key: {"title": option.title, **asdict(report.texts.outcome(report.texts.plan([option])))}
             for option in report.texts.options()
         }
+    bounds = account.bounds(report)
     return plain(
         {
+            "served": None if bounds is None else asdict(bounds),
             "findings": [asdict(finding) for finding in report.findings],
             "totals": report.totals,
             "missing": missing,

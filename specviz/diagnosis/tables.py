@@ -88,8 +88,15 @@ TABLES: dict[str, dict[str, tuple[pa.DataType, str]]] = {
     "positions": POSITIONS,
     "tokens": TOKENS,
 }
-# Columns of `tokens` that depend on the audit: q of the token under other controls, prompts or drafts.
+# Columns of `tokens` that depend on the audit: q of the token under other controls, prompts or drafts, and
+# of a served target between what its numbers lie where the server names the leading tokens only.
 LAW = "q|"
+BOUNDS = {
+    "beta_low": "least that beta can be, 0 … 1",
+    "beta_high": "most that beta can be, 0 … 1",
+    "p_low": "least that p can be, 0 … 1",
+    "p_high": "most that p can be, 0 … 1",
+}
 
 
 def schema(name: str, extra: Iterable[str] = ()) -> pa.Schema:
@@ -102,7 +109,9 @@ def schema(name: str, extra: Iterable[str] = ()) -> pa.Schema:
         pa.field(
             column,
             pa.float32(),
-            metadata={"description": "q of the token, 0 … 1: source|controls|place in block"},
+            metadata={
+                "description": BOUNDS.get(column, "q of the token, 0 … 1: source|controls|place in block")
+            },
         )
         for column in extra
     ]
@@ -183,6 +192,8 @@ def documentation() -> Iterator[tuple[str, str, str, str]]:
         for column, (kind, about) in columns.items():
             yield name, column, str(kind), about
     yield "tokens", f"{LAW}…", "float", "q of the token: source|controls|place in block, 0 … 1"
+    for column, about in BOUNDS.items():
+        yield "tokens", column, "float", f"{about}; of a served target only"
 
 
 def dumps(part: dict[str, Any]) -> bytes:

@@ -15,12 +15,13 @@ MEDUSA = "medusa_lm_head.safetensors"  # heads without a model, as Medusa's auth
 BESIDE = (".json", ".jinja", ".model", ".txt")
 
 
-def download(name: str, report: Report) -> tuple[Path, str]:
+def download(name: str, report: Report, with_weights: bool = True) -> tuple[Path, str]:
     """The folder that the hub's client keeps a model's files in, and the commit they are of.
 
     Args:
         name: a hub id, with "@revision" (a branch, tag or commit) if it should not be the newest.
         report: told the bytes.
+        with_weights: False for what stands beside them alone.
 
     Raises:
         LoadError: if the hub does not give it, or cannot be reached and it was not downloaded before.
@@ -29,7 +30,7 @@ def download(name: str, report: Report) -> tuple[Path, str]:
 
     repo, _, revision = name.partition("@")
     try:
-        return _download(repo, revision or None, report)
+        return _download(repo, revision or None, report, with_weights)
     except LoadError:
         raise
     except HFValidationError as error:
@@ -81,7 +82,7 @@ def _said(name: str, error: Exception) -> str:
     )
 
 
-def _download(repo: str, revision: str | None, report: Report) -> tuple[Path, str]:
+def _download(repo: str, revision: str | None, report: Report, with_weights: bool) -> tuple[Path, str]:
     from huggingface_hub import HfApi, hf_hub_download
 
     info = HfApi().model_info(repo, revision=revision, files_metadata=True)
@@ -89,7 +90,7 @@ def _download(repo: str, revision: str | None, report: Report) -> tuple[Path, st
     sizes = {file.rfilename: file.size or 0 for file in info.siblings or () if "/" not in file.rfilename}
     if "config.json" in sizes:  # asked for by name, so that the cache knows later which commit that was
         hf_hub_download(repo, "config.json", revision=revision)
-    names = _weight_names(repo, commit, sizes)
+    names = _weight_names(repo, commit, sizes) if with_weights else []
     files = [name for name in sizes if name.endswith(BESIDE)] + names
     total, done = sum(sizes[name] for name in files), 0
     _require_room(repo, [sizes[name] for name in files if not _cached(repo, name, commit)])

@@ -199,8 +199,6 @@ def _load(
     lines: list[Line],
 ) -> LoadedPair:
     """Open both, compare them, and only then read weights. `lines` gets what was found on the way."""
-    from specviz.models import products
-
     opened = sources.open(target, report)
     other, compared = None, None
     public = None if draft in (None, target) else checkpoints.find(str(draft), report)
@@ -223,9 +221,7 @@ def _load(
         draft_model = model_draft(target_model, loaded.fingerprint)
     else:
         second = loaded if other is opened and draft_place == place else other.load(draft_place, report)
-        both = np.intersect1d(known, second.known_ids())
-        draft_model = TransformersModel(second.model, second.name, width, both, _stand_in(second))
-        require_suitable(draft_model)
+        draft_model = draft_of(second, width, known)
         if second is not loaded:  # others may be using the target meanwhile
             products.prepare(draft_model)
     lines += after_loading(target_model, draft_model)
@@ -233,6 +229,15 @@ def _load(
     pair = LoadedPair(name, target_model, draft_model, loaded.tokenizer, loaded.fingerprint, compared)
     pair.loaded = loaded
     return pair
+
+
+def draft_of(draft: sources.Loaded, width: int, known: np.ndarray) -> TransformersModel:
+    """A loaded model as the draft of a target of `width` ids, of which `known` stand for a token. Its
+    products are not prepared yet."""
+    both = np.intersect1d(known, draft.known_ids())
+    made = TransformersModel(draft.model, draft.name, width, both, _stand_in(draft))
+    require_suitable(made)
+    return made
 
 
 def _target(

@@ -207,6 +207,50 @@ def open(source: str, report: Report) -> Opened:
     name = builtin.NAME if source == BUILT_IN else path.stem if path.is_file() else Path(source).name
     name = name if not revision else name.partition("@")[0]
     found = gguf.find(path, source) if path.is_file() else weights.find(path, source)
+    config, tokenizer = _described(source, path, name, report)
+    return Opened(source, name, path, config, tokenizer, found, revision)
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What a source says of its texts, without its weights.
+
+    Attributes:
+        name: for people.
+        config, tokenizer: transformers'.
+        ends: transformers' generation config, which may name more ids that end a text; None without one.
+    """
+
+    name: str
+    config: Any
+    tokenizer: Any
+    ends: Any
+
+
+def words(source: str, report: Report) -> Words:
+    """Config and tokenizer of a source whose weights are not needed here, nor downloaded.
+
+    Raises:
+        LoadError: saying what was tried.
+    """
+    from transformers import GenerationConfig
+
+    path, _ = locate(source, report, with_weights=False)
+    name = builtin.NAME if source == BUILT_IN else path.stem if path.is_file() else Path(source).name
+    config, tokenizer = _described(source, path, name, report)
+    try:
+        ends = GenerationConfig.from_pretrained(path, local_files_only=True)
+    except (OSError, ValueError):
+        ends = None
+    return Words(name.partition("@")[0], config, tokenizer, ends)
+
+
+def _described(source: str, path: Path, name: str, report: Report) -> tuple[Any, Any]:
+    """Config and tokenizer of a folder or file.
+
+    Raises:
+        LoadError: saying what was tried.
+    """
     try:
         from transformers import AutoConfig, AutoTokenizer
 
@@ -224,7 +268,7 @@ def open(source: str, report: Report) -> Opened:
         raise LoadError(f"the tokenizer of {source} has no fast version (tokenizer.json), which is needed")
     if path.is_file():
         gguf.mend_tokenizer(tokenizer, path)
-    return Opened(source, name, path, config, tokenizer, found, revision)
+    return config, tokenizer
 
 
 def load(source: str, where: Place, report: Report) -> Loaded:
@@ -244,8 +288,9 @@ def fetch(source: str, report: Report) -> Path:
     return locate(source, report)[0]
 
 
-def locate(source: str, report: Report) -> tuple[Path, str]:
-    """The folder or file with a source's model, fetched if need be, and the hub's commit."""
+def locate(source: str, report: Report, with_weights: bool = True) -> tuple[Path, str]:
+    """The folder or file with a source's model, fetched if need be, and the hub's commit; without its weights
+    if these are not wanted and the hub has it."""
     if source == BUILT_IN:
         return builtin.fetch(report), ""
     if not source:
@@ -259,7 +304,7 @@ def locate(source: str, report: Report) -> tuple[Path, str]:
         return path, ""
     if path.is_file():
         raise LoadError(f"{source} is a file of a kind that is not read; name its folder, or a .gguf file")
-    return hub.download(source, report)
+    return hub.download(source, report, with_weights)
 
 
 def fingerprint(files: Any) -> str:
