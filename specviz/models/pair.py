@@ -199,6 +199,8 @@ def _load(
     lines: list[Line],
 ) -> LoadedPair:
     """Open both, compare them, and only then read weights. `lines` gets what was found on the way."""
+    from specviz.models import products
+
     opened = sources.open(target, report)
     other, compared = None, None
     public = None if draft in (None, target) else checkpoints.find(str(draft), report)

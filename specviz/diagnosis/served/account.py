@@ -88,8 +88,8 @@ def _own(report: "Report") -> list[str]:
             lines.append("  /metrics counts every request of the server, and not ours alone")
     elif report.about["server"].get("listened"):
         lines.append(
-            "the server says nothing of speculation of its own: neither in its answers nor in /metrics, or it "
-            "wrote none of these texts"
+            "the server says nothing of speculation of its own: neither in its answers nor in /metrics, or "
+            "it wrote none of these texts"
         )
     if report.log:
         lines.append("what its log says:")
