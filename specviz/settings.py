@@ -21,7 +21,7 @@ from pydantic_settings import (
 FILE = "specviz.toml"
 PREFIX = "SPECVIZ_"
 # What the environment may hold beside settings.
-OTHER_VARIABLES = {"SPECVIZ_CONFIG", "SPECVIZ_HOME"}
+OTHER_VARIABLES = {"SPECVIZ_CONFIG", "SPECVIZ_HOME", "SPECVIZ_SERVED_KEY"}
 
 
 class SettingsError(ValueError):

@@ -8,6 +8,7 @@ import pytest
 from serving import LlamaServer, SglangServer, VllmServer, serving
 from tiny import VOCAB, letter_tokenizer, llama, save, tiny_pair
 
+from specviz import settings
 from specviz.__main__ import main
 from specviz.decoding.sampling import SamplingConfig, effective_probs
 from specviz.diagnosis import logs
@@ -302,6 +303,10 @@ def test_the_key_comes_from_the_environment_and_is_nowhere_else(folders, tmp_pat
     kept = [path.read_bytes() for path in (tmp_path / "a").rglob("*") if path.is_file()]
     assert kept and not any(SECRET.encode() in content for content in [*kept, shown.out.encode()])
     assert SECRET not in shown.err
+
+
+def test_the_variable_of_the_key_is_no_misspelt_setting():
+    assert KEY in settings.OTHER_VARIABLES
 
 
 @pytest.mark.parametrize(
