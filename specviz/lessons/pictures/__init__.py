@@ -12,6 +12,7 @@ PICTURES: dict[str, Callable[[], Picture]] = {
     "two-regimes": timing.two_regimes,
     "measured-v": timing.measured_v,
     "bursts": timing.bursts,
+    "drafting-costs": timing.drafting_costs,
     "overlap": chances.overlap,
     "residual": chances.residual,
     "survival": chances.survival,
@@ -20,11 +21,15 @@ PICTURES: dict[str, Callable[[], Picture]] = {
     "losses": chances.losses,
     "rules-compared": chances.rules_compared,
     "surplus": chances.surplus,
+    "effective": chances.effective,
+    "rates-compared": chances.rates_compared,
     "rows-of-q": structure.rows_of_q,
     "bonus": structure.bonus,
     "caches": structure.caches,
     "what-each-sees": structure.what_each_sees,
     "tree-mask": structure.tree_mask,
+    "vocabularies": structure.vocabularies,
+    "two-surfaces": structure.two_surfaces,
 }
 
 

@@ -225,3 +225,73 @@ def surplus() -> Picture:
         f"Ratios 0.5, 2 and 0.8. The token rule keeps all three with probability {chance:g}; the block "
         f"rule, whose running product is 0.5, 1 and 0.8, with {carried[-1]:g}."
     )
+
+
+def effective() -> Picture:
+    """One row of scores through temperature and top-k, and the history that each row's penalty sees."""
+    c = Canvas(268)
+    z = np.array([2.0, 1.6, 1.0, -1.0])
+
+    def softmax(scores: np.ndarray) -> np.ndarray:
+        weights = np.exp(scores - scores.max())
+        return weights / weights.sum()
+
+    cool = softmax(z / 0.7)
+    stages = (
+        ("raw scores, T = 1", softmax(z)),
+        ("temperature 0.7", cool),
+        ("then top-k = 2", laws.top_k(cool, 2)),
+    )
+    for j, (title, p) in enumerate(stages):
+        x = 10 + j * 212
+        c.words(x, 16, title, bold=True, size=13)
+        for i, value in enumerate(p):
+            gone = value == 0
+            c.box(x + i * 46, 112 - value * 110, 38, max(value * 110, 1), GREY if gone else TARGET, fill=0.5)
+            c.words(
+                x + i * 46 + 19, 107 - value * 110, "0" if gone else f"{value:.2f}", size=12, anchor="middle"
+            )
+            c.words(x + i * 46 + 19, 128, "abcd"[i], size=12, anchor="middle")
+    c.words(10, 158, "what the penalty of each row looks at, K = 3", bold=True, size=13)
+    for row in range(4):
+        y = 168 + row * 22
+        name = f"row {row + 1}, judges x{row + 1}" if row < 3 else "row 4, the bonus"
+        c.words(10, y + 14, name, size=13)
+        for i, seen in enumerate(("the text", "x1", "x2", "x3")):
+            inside = i <= row
+            c.cell(190 + i * 112, y, 104, 19, seen if inside else "not yet", ACCEPTED if inside else GREY,
+                   fill=0.3 if inside else 0.04, dashed=not inside, line=1)  # fmt: skip
+    told = "; ".join(f"{title}: {listed(np.round(p, 2))}" for title, p in stages)
+    return c.picture(
+        f"One row of the target through the user's settings. {told}. Below: the penalty of row i sees the "
+        "text and the drafts before i, that of the bonus row all of them."
+    )
+
+
+def rates_compared() -> Picture:
+    """One pair under three exact rules, and one run under three denominators."""
+    c = Canvas(240)
+    favourite = laws.one_hot_of_largest(Q)
+    rules = (
+        ("sampled draft, ratio: Σ min(p, q)", laws.overlap(P, Q)),
+        ("sampled draft, match: Σ p·q", laws.match_rate(P, Q)),
+        ("greedy draft, either rule: p(d)", laws.overlap(P, favourite)),
+    )
+    k, accepted, rounds = 2, 1.4, 1
+    shares = (
+        ("accepted / drafted", accepted / k),
+        ("accepted / all output", accepted / (accepted + rounds)),
+        ("(accepted + 1) / (drafted + 1)", (accepted + rounds) / (k + rounds)),
+    )
+    for top, title, bars, colour in (
+        (0, f"one pair, p = {listed(P)}, q = {listed(Q)}: three exact ways to judge", rules, ACCEPTED),
+        (122, "one run, K = 2 and 1.4 accepted per round: three ways to divide", shares, OUTPUT),
+    ):
+        c.words(0, top + 16, title, bold=True, size=13)
+        for i, (name, value) in enumerate(bars):
+            y = top + 26 + i * 28
+            c.words(0, y + 15, name, size=13)
+            c.box(240, y + 2, value * 330, 17, colour, fill=0.5)
+            c.words(246 + value * 330, y + 15, f"{value:.2f}", size=13, bold=True)
+    told = "; ".join(f"{name} {value:.2f}" for name, value in (*rules, *shares))
+    return c.picture(f"Six figures, none of them wrong: three for one pair, three for one run. {told}.")

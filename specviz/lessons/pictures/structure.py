@@ -166,3 +166,78 @@ def tree_mask() -> Picture:
         f"{NAMES[i]} sees {', '.join(NAMES[j] for j in sorted(_ancestors(i)))}" for i in range(6)
     )
     return c.picture(f"A token tree and its attention mask. {rows}.")
+
+
+def vocabularies() -> Picture:
+    """Padded, trimmed and different vocabularies: which ids both models can speak of."""
+    c = Canvas(276)
+    c.words(0, 16, "padded: rows that stand for no token are cut before the softmax", bold=True, size=13)
+    c.cell(0, 24, 480, 24, "ids of the tokenizer", TARGET)
+    c.cell(486, 24, 100, 24, "padding", REJECTED, dashed=True, fill=0.06)
+    c.words(0, 78, "trimmed: the draft cannot propose the rest, so q = 0 there", bold=True, size=13)
+    c.cell(0, 86, 480, 24, "ids of the target: p", TARGET)
+    c.cell(0, 114, 130, 24, "ids of the draft: q", DRAFT)
+    c.cell(136, 114, 344, 24, "only as correction or bonus", CORRECTED, dashed=True, fill=0.08)
+    c.words(0, 170, "another tokenizer: the same text, cut in other places", bold=True, size=13)
+    for y, who, pieces, colour in (
+        (178, "target", TARGET_CUTS, TARGET),
+        (222, "draft", DRAFT_CUTS, DRAFT),
+    ):
+        x = 60.0
+        c.words(0, y + 18, who, size=13)
+        for piece in pieces:
+            width = 26.0 * len(piece)
+            c.cell(x, y, width - 3, 26, piece, colour)
+            x += width
+    both = _cuts(TARGET_CUTS) & _cuts(DRAFT_CUTS)
+    for cut in both:
+        c.line(60 + 26 * cut - 1.5, 174, 60 + 26 * cut - 1.5, 252, ACCEPTED, width=3)
+    c.words(
+        60, 270, "green: cuts that both make; only between those do p and q speak of the same text", size=13
+    )
+    return c.picture(
+        "Three cases. Padded: ids of the tokenizer, and rows after them that are cut. Trimmed: the draft "
+        "covers a part of the target's ids; the others come only as correction or bonus. Another tokenizer: "
+        f"the target cuts {' | '.join(TARGET_CUTS)}, the draft {' | '.join(DRAFT_CUTS)}; they "
+        f"share {len(both)} cuts."
+    )
+
+
+TARGET_CUTS = ("the␣", "light", "house␣", "keeper")
+DRAFT_CUTS = ("the␣", "ligh", "thouse␣", "keep", "er")
+
+
+def _cuts(pieces: tuple[str, ...]) -> set[int]:
+    ends, at = set(), 0
+    for piece in pieces:
+        at += len(piece)
+        ends.add(at)
+    return ends
+
+
+def two_surfaces() -> Picture:
+    """Where the states and the rule stand, what a fault in each does, and what finds it."""
+    c = Canvas(236)
+    parts = (
+        (0, "draft's state", "cache, positions", DRAFT, "wrong here:", "q is worse", "the text stays right",
+         "audit, draft = target"),
+        (218, "target's state", "cache, rows, history", TARGET, "wrong here:", "p is that of another text",
+         "the text is wrong", "audit, greedy equality"),
+        (436, "the rule", "keep, correct, bonus", OUTPUT, "wrong here:", "p and q are right",
+         "the text is wrong", "enumeration, chi-square"),
+    )  # fmt: skip
+    for x, name, what, colour, wrong, cause, effect, check in parts:
+        c.box(x, 10, 190, 60, colour, fill=0.3)
+        c.words(x + 95, 36, name, anchor="middle", bold=True)
+        c.words(x + 95, 56, what, anchor="middle", size=13)
+        c.words(x, 104, wrong, size=13, colour=REJECTED, bold=True)
+        c.words(x, 124, cause, size=13)
+        c.words(x, 144, effect, size=13, bold=effect != "the text stays right")
+        c.cell(x, 166, 190, 30, check, ACCEPTED, dashed=False)
+    c.line(190, 40, 218, 40, GREY)
+    c.line(408, 40, 436, 40, GREY)
+    c.words(0, 228, "green: what finds it. A test of one part says nothing about the others.", size=13)
+    told = "; ".join(
+        f"{name}: {cause}, {effect}, found by {check}" for _, name, _, _, _, cause, effect, check in parts
+    )
+    return c.picture(f"Three parts, each with what a fault in it does and what finds it. {told}.")

@@ -2,6 +2,7 @@
 
 from specviz.lessons.facts import measured
 from specviz.lessons.pictures.canvas import ACCEPTED, DRAFT, GREY, OUTPUT, REJECTED, TARGET, Canvas, Picture
+from specviz.speed import files
 from specviz.speed import formulas as cost
 from specviz.speed.formulas import H100, LLAMA_8B
 
@@ -141,7 +142,7 @@ def measured_v() -> Picture:
         c.path(points, colour)
         for x, y in points:
             c.box(x - 3, y - 3, 6, 6, colour, fill=1)
-        c.words(points[-1][0] + 10, points[-1][1] + 5, name, bold=True)
+        c.words(points[-1][0] + 10, points[-1][1] + (9 if name == "bfloat16" else 3), name, bold=True)
     for i, n in enumerate(rows):
         c.words(place(i, 0)[0], bottom + 20, str(n), anchor="middle", size=13)
     c.words(left, bottom + 40, "rows in the pass; time relative to one row (measured)", size=13)
@@ -170,3 +171,47 @@ def bursts() -> Picture:
         "Tokens on a time line. Plain decoding: ten tokens at even gaps. Speculative: the same ten in four "
         "bursts of 3, 1, 4 and 2, done in half the time."
     )
+
+
+KINDS = {
+    "model": "small model",
+    "early-exit": "early exit",
+    "eagle": "EAGLE",
+    "medusa": "Medusa",
+    "parallel": "parallel",
+    "ngram": "n-gram",
+    "suffix": "suffix tree",
+}
+
+
+def drafting_costs() -> Picture:
+    """What a block of drafts takes beside one plain step: measured, for each kind on the built-in target."""
+    report = files.recorded("greedy")
+    plain = report.seconds(1) or 1.0
+    found = [
+        (name, taken / plain)
+        for kind, name in KINDS.items()
+        if (taken := report.drafting(kind, 4)) is not None
+    ]
+    c = Canvas(58 + 28 * (len(found) + 1))
+    scale = 420 / max(1.0, *(share for _, share in found))
+    for i, (name, share) in enumerate([("one plain step", 1.0), *found]):
+        y = 8 + i * 28
+        c.words(0, y + 15, name, size=13, bold=i == 0)
+        c.box(120, y + 2, max(share * scale, 1), 17, DRAFT if i else TARGET, fill=0.45)
+        c.words(128 + share * scale, y + 15, f"{share:.2f}", size=13)
+    day = report.machine.date[:10]
+    c.words(
+        0,
+        26 + 28 * (len(found) + 1),
+        "four draft tokens, in plain steps of the target; measured on the built-in",
+        size=13,
+    )
+    c.words(
+        0,
+        44 + 28 * (len(found) + 1),
+        f"target ({report.setting.dtype}, one thread, {day}). Acceptance is another matter.",
+        size=13,
+    )
+    told = "; ".join(f"{name} {share:.2f}" for name, share in found)
+    return c.picture(f"Time of four draft tokens in plain steps of the target, measured on {day}: {told}.")
