@@ -13,9 +13,12 @@ from specviz import settings
 from specviz.decoding import codec
 from specviz.diagnosis import recorded, where
 from specviz.diagnosis.audit import trace_path
+from specviz.diagnosis.plans import Outcome
 from specviz.diagnosis.prompts import Prompt
 from specviz.models.errors import LoadError
-from specviz.ui.debug import begin, charts, engines, overview, shown, texts, work
+from specviz.ui.components import strips
+from specviz.ui.debug import begin, charts, engines, helps, shown, texts, work
+from specviz.ui.shell import markup as markup_of
 from specviz.ui.state import jobs, keys, pairs
 
 ROOT = Path(__file__).parent.parent
@@ -128,9 +131,9 @@ def test_marks_of_the_charts_choose_what_is_below(monkeypatch):
     assert state == {keys.DEBUG_TEXT: row["prompt"], keys.DEBUG_TOKEN: row["index"] + 1}
     marks = charts.acceptance(report.curve).data
     assert [point[0] for point in marks[0]["customdata"]] == list(marks[0]["x"])
-    cells = charts.text(["a", "b"], [("x", [0.1, 0.2]), ("y", [0.3, 0.9])], 18).data[1]
-    assert [point[0] for point in cells["customdata"]] == [19, 20] * 3
-    assert list(cells["text"])[:2] == ["+20", "+70"]
+    found = strips.betas(["a", "b"], [("x", [0.1, float("nan")]), ("y", [0.3, 0.9])])["rows"]
+    assert [row["beta"] for row in found[:2]] == [[100, None], [300, 900]]
+    assert found[2] == {"name": "difference", "change": [200, None]}
     line = charts.line(report.checks["evidence"]["line"], 20.0).data[0]
     assert [point[0] for point in line["customdata"]] == list(line["x"])
 
@@ -169,16 +172,28 @@ def test_a_second_model_and_the_drafts_own_template_are_chosen_on_the_page(mine,
     assert report.alpha_second > report.alpha and "some/draft" in markup(app)
 
 
-def test_longer_rounds_are_not_taken_for_faster_ones():
+def outcome(mean, gain, speed, label="exact"):
+    near = (gain - 0.01, gain + 0.01)
+    return Outcome(mean, mean - 0.1, mean + 0.1, gain, *near, 4.0, speed, speed - 0.1, speed + 0.1, label)
+
+
+def test_longer_rounds_are_not_taken_for_faster_ones(monkeypatch):
+    now = outcome(1.8, 0.0, 1.1)
+    found = [outcome(1.5, -0.3, 1.3), outcome(2.2, 0.4, 1.2), outcome(2.5, 0.7, 1.6, "bound")]
+    said = helps._fastest(["K 1 instead of 4", "Two", "Full"], found, now)
+    assert said.startswith("**Fastest by prediction: k 1 instead of 4**, 1.30× instead of 1.10×")
+    assert helps._sentence("K 1 instead of 4", found[0], now).startswith("**No change here makes rounds")
+    assert helps._fastest(["Much the same"], [outcome(1.8, 0.0, 1.11)], now) == ""
+
+
+def test_the_fastest_change_of_a_recorded_audit_is_named():
     said = markup(open_page(audit="model"))
-    report = recorded.load("model")
-    texts = report.texts
+    texts = recorded.load("model").texts
     found = {o.title: texts.outcome(texts.plan([o])) for o in texts.options()}
     speeds = {title: o.speed for title, o in found.items() if o.speed and o.label != "bound"}
     best = max(speeds, key=speeds.get)
-    assert found[best].gain < 0 < found[best].speed - texts.outcome(texts.now).speed
-    assert f"**Fastest by prediction: {best[0].lower()}{best[1:]}**, {speeds[best]:.2f}×" in said
-    assert "No change here makes rounds longer by more than noise" in said
+    named = f"**Fastest by prediction: {helps._in_sentence(best)}**, {speeds[best]:.2f}×"
+    assert (named in said) == (speeds[best] >= (1 + helps.WORTH) * texts.outcome(texts.now).speed)
 
 
 def test_another_recorded_audit_is_chosen_and_stands_in_the_address():
@@ -317,4 +332,15 @@ def test_a_group_of_the_prompts_file_is_no_markup(monkeypatch):
 
 
 def test_sentences_of_ours_keep_their_signs():
-    assert overview._plain("about $3: ~4") == "about \\$3\\: \\~4"
+    assert markup_of.plain("about $3: ~4") == "about \\$3\\: \\~4"
+
+
+@pytest.mark.parametrize("name", ["![i](http://x.example/y.png)", "<b>bold</b>", ":red[x] `y` **z**"])
+def test_the_name_of_a_second_draft_is_no_markup(monkeypatch, name):
+    report = recorded.load("model")
+    monkeypatch.setattr(report, "setting", replace(report.setting, second=name))
+    monkeypatch.setattr(report.texts, "setting", report.setting)
+    monkeypatch.setattr(helps, "WORTH", -1.0)
+    app = open_page()
+    assert not app.exception
+    assert markup_of.plain(name) in markup(app) and name not in markup(app)

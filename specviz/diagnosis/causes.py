@@ -61,7 +61,7 @@ class Cause:
         title: for people.
         rule: how it is decided, in words.
         example: a constructed case.
-        remedy: what to try.
+        remedy: what to do, as a sentence without its full stop.
         holds: the rule.
         sample: the numbers of the constructed case; the tests and the page use it.
     """
@@ -96,7 +96,7 @@ CAUSES = (
         "The token that came instead is one that the draft can never propose: its head has no row for it, or "
         "its context was full. Rounds that drafted less because of the context count too.",
         "A draft with 8,192 ids meets a German word made of others.",
-        "a larger head, or one chosen on this kind of text",
+        "Give the draft a larger head, or one chosen on this kind of text",
         lambda r: r.lacking,
         _case(lacking=True),
     ),
@@ -105,7 +105,7 @@ CAUSES = (
         "filtered out by the target's controls",
         "The target's top-k, top-p, min-p or ban gives the drafted token probability 0.",
         "Target with top-k 5, draft without: the draft draws the sixth.",
-        "the same top-k and top-p for the draft",
+        "Give the draft the same top-k and top-p",
         lambda r: r.removed in ("top-k", "top-p", "min-p", "banned", "min new tokens", "grammar", "forced"),
         _case(p=0.0, removed="top-k", p_top=0.9),
     ),
@@ -116,7 +116,7 @@ CAUSES = (
         "missing overlap "
         "(1 − β) would be there.",
         "Draft at temperature 0.2, target at 1: q is a spike where p is broad.",
-        "the same temperature, top-k and top-p for both",
+        "Give both the same temperature, top-k and top-p",
         lambda r: r.repaired(r.beta_controls),
         _case(beta=0.4, beta_controls=0.8),
     ),
@@ -126,7 +126,7 @@ CAUSES = (
         "The draft's tokens from here on spell what was committed, cut into other tokens, or the two tokens "
         "differ in white space alone.",
         "Draft “Über”, “weis”; target “Ü”, “ber”, “weis”.",
-        "check the template, spaces at its end, and the tokenizer's version",
+        "Check the template, spaces at its end, and the tokenizer's version",
         lambda r: r.same_text,
         _case(same_text=True),
     ),
@@ -138,7 +138,7 @@ CAUSES = (
         "EAGLE on its own features: β .8 as the first of a block, .3 as the fourth. A small model "
         "always knows "
         "as much, unless its cache is wrong.",
-        "a lower K; for a small model look at its cache",
+        "Try a lower K; for a small model look at its cache",
         lambda r: r.repaired(r.beta_fresh),
         _case(beta=0.3, beta_fresh=0.8),
     ),
@@ -147,7 +147,7 @@ CAUSES = (
         "copyable from the text",
         f"What came instead is what followed an earlier copy of the last {COPIED} tokens.",
         "The order number 48213 stands in the prompt, and the draft guesses other digits.",
-        "prompt lookup, with the draft where nothing matches",
+        "Try prompt lookup, with the draft where nothing matches",
         lambda r: r.copyable,
         _case(copyable=True, p=0.01, p_top=0.95),
     ),
@@ -156,7 +156,7 @@ CAUSES = (
         "bad luck",
         f"The token would have been kept with a chance above {LUCK:g}; its coin fell on the other side.",
         "Chance .82, u = .91.",
-        "nothing: this is what exactness costs",
+        "Nothing to do: this is what exactness costs",
         lambda r: r.chance > LUCK,
         _case(p=0.41, q=0.5),
     ),
@@ -165,7 +165,7 @@ CAUSES = (
         "the target was certain of another token",
         f"The target's largest probability is {CERTAIN:g} or more, on another token.",
         "p: “Thursday” .99; the draft said “Tuesday”.",
-        "train the draft on such text",
+        "Train the draft on such text",
         lambda r: r.p_top >= CERTAIN,
         _case(p=0.01, p_top=0.97, p_entropy=0.2),
     ),
@@ -175,7 +175,7 @@ CAUSES = (
         "The draft's distribution is narrower than the target's (entropy of q below that of p), and it drew "
         "where it gives more than p does.",
         "q .94 on “refund”, p .11 on it and the rest spread.",
-        "calibrate it: a higher draft temperature, or training against the target's distributions",
+        "Calibrate it: a higher draft temperature, or training against the target's distributions",
         lambda r: r.q_entropy < r.p_entropy,
         _case(p=0.11, q=0.94, q_entropy=0.3, p_entropy=2.0),
     ),
@@ -184,7 +184,7 @@ CAUSES = (
         "both unsure",
         "None of the others: the draft is at least as unsure as the target, and they spread differently.",
         "Entropies of 5.1 and 4.8 bits over different words.",
-        "a lower K here: stop drafting where the draft is unsure",
+        "Try a lower K here, or stop drafting where the draft is unsure",
         lambda r: True,
         _case(p=0.02, q=0.06, q_entropy=3.5, p_entropy=3.3),
     ),

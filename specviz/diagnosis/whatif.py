@@ -263,6 +263,15 @@ class Texts:
         """K = 1 … 16."""
         return [self.outcome(replace(self.now, k=k)) for k in range(1, MOST_K + 1)]
 
+    def by_temperature(self) -> dict[float, Outcome]:
+        """Every draft temperature that was tried, with the draft's other controls as they are; empty for a
+        drafter without one."""
+        return {
+            t: self.outcome(replace(self.now, controls=f"t{t:g}"))
+            for t in self.setting.temperatures
+            if self.has("draft", f"t{t:g}")
+        }
+
     def best_k(self) -> int:
         """The K with the highest predicted speed-up; the present one without costs."""
         scores = {}

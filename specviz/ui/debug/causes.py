@@ -9,6 +9,8 @@ from specviz.ui.debug import charts
 from specviz.ui.shell.teaching import chart
 from specviz.ui.state import keys
 
+CAUSE_WIDTH = 280  # pixels in a table: the longest title
+
 
 def table(report: Report) -> str:
     """The table of causes. Returns the key of the chosen one, "" for all."""
@@ -39,14 +41,14 @@ def table(report: Report) -> str:
             "Share of lost tokens": st.column_config.ProgressColumn(
                 format="percent", min_value=0, max_value=1
             ),
-            "Cause": st.column_config.TextColumn(width="medium"),
+            "Cause": st.column_config.TextColumn(width=CAUSE_WIDTH),
         },
     )
     rows = chosen["selection"]["rows"]
     key = shares[rows[0]].key if rows and rows[0] < len(shares) else ""
     for share in [s for s in shares if s.key == key] or two:
         cause = CAUSE[share.key]
-        st.markdown(f"**{cause.title[0].upper()}{cause.title[1:]}:** try {cause.remedy}.")
+        st.markdown(f"**{cause.title[0].upper()}{cause.title[1:]}:** {cause.remedy}.")
     st.caption(
         "A rejection costs its token and those discarded behind it. Choose a line: the rejections below "
         "are then those of this cause."

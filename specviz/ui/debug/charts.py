@@ -1,6 +1,6 @@
 """Figures of the Debug page, from values only."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import plotly.graph_objects as go
@@ -9,8 +9,7 @@ from specviz.diagnosis.curves import Curve
 from specviz.diagnosis.whatif import Outcome
 from specviz.ui.shell.palette import ACCEPTED, DIMMED, FAINT, REJECTED, escaped, figure, frame, legend
 
-BETA = "#6a51c7"
-LINE = 18  # tokens in a line of the text
+BETA_LINE = "#8a78d6"  # lighter than in cells, for lines on a dark page too
 
 
 def acceptance(curve: Curve) -> go.Figure:
@@ -28,6 +27,7 @@ def acceptance(curve: Curve) -> go.Figure:
             "text": [f"{r.value:.2f}" for r in bars],
             "textposition": "inside",
             "insidetextanchor": "start",
+            "constraintext": "none",
             "width": 0.6,
             "customdata": [[i] for i in places],
             "hovertemplate": "position %{x}: %{y:.3f} of all rounds<extra></extra>",
@@ -129,36 +129,23 @@ def _folded(title: str) -> str:
     return title if len(title) <= 44 else f"{title[:42]}…"
 
 
-def by_k(found: Sequence[Outcome], present: int) -> go.Figure:
-    """Mean acceptance length and predicted speed-up for K = 1 … 16."""
-    ks = list(range(1, len(found) + 1))
-    traces: list[dict] = [
-        {
-            "type": "scatter",
-            "mode": "lines+markers",
-            "x": ks,
-            "y": [o.mean for o in found],
-            "name": "mean acceptance length",
-            "line": {"color": ACCEPTED},
-            "hovertemplate": "K = %{x}: %{y:.2f} tokens a round<extra></extra>",
-        }
+def grid(name: str, found: Mapping[float, Outcome], present: float) -> go.Figure:
+    """Mean acceptance length and predicted speed-up for every value of one setting, with intervals."""
+    at, outcomes = list(found), list(found.values())
+    lengths = [(o.mean, o.low, o.high) for o in outcomes]
+    traces = [_with_intervals(at, lengths, "mean acceptance length", {"color": ACCEPTED}, "%{y:.2f} tokens")]
+    speeds = [
+        (o.speed, o.speed_low, o.speed_high)
+        for o in outcomes
+        if o.speed is not None and o.speed_low is not None and o.speed_high is not None
     ]
-    if all(o.speed is not None for o in found):
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "x": ks,
-                "y": [o.speed for o in found],
-                "name": "predicted speed-up (estimated)",
-                "line": {"color": BETA, "dash": "dash"},
-                "hovertemplate": "K = %{x}: %{y:.2f}×<extra></extra>",
-            }
-        )
+    if len(speeds) == len(at):
+        dashed = {"color": BETA_LINE, "dash": "dash"}
+        traces.append(_with_intervals(at, speeds, "predicted speed-up (estimated)", dashed, "%{y:.2f}×"))
     marks = {"type": "line", "x0": present, "x1": present, "y0": 0, "y1": 1, "yref": "paper"}
     layout = {
         **frame(260),
-        "xaxis": {"title": {"text": "K"}, "tickvals": ks, "fixedrange": True},
+        "xaxis": {"title": {"text": name}, "tickvals": at, "fixedrange": True},
         "yaxis": {"gridcolor": FAINT, "fixedrange": True, "rangemode": "tozero"},
         "shapes": [{**marks, "line": {"color": DIMMED, "dash": "dot"}}],
         "showlegend": True,
@@ -168,17 +155,40 @@ def by_k(found: Sequence[Outcome], present: int) -> go.Figure:
     return figure(traces, layout)
 
 
+def _with_intervals(
+    at: Sequence[float], values: Sequence[tuple[float, float, float]], name: str, line: dict, shown: str
+) -> dict:
+    """A line through (value, low, high)."""
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "x": at,
+        "y": [value for value, _, _ in values],
+        "error_y": {
+            "type": "data",
+            "symmetric": False,
+            "array": [high - value for value, _, high in values],
+            "arrayminus": [value - low for value, low, _ in values],
+            "thickness": 1,
+            "width": 3,
+        },
+        "name": name,
+        "line": line,
+        "hovertemplate": f"%{{x}}: {shown}<extra></extra>",
+    }
+
+
 def line(points: Sequence[Sequence[float]], threshold: float) -> go.Figure:
     """The evidence line of an audit, logarithmic, with its threshold. A mark carries its number of tokens."""
     traces = [
         {
             "type": "scatter",
             "mode": "lines+markers",
-            "marker": {"color": BETA, "size": 3},
+            "marker": {"color": BETA_LINE, "size": 3},
             "customdata": [[x] for x, _ in points],
             "x": [x for x, _ in points],
             "y": [float(np.exp(min(50.0, y))) for _, y in points],
-            "line": {"color": BETA, "width": 2},
+            "line": {"color": BETA_LINE, "width": 2},
             "hovertemplate": "after %{x} tokens: %{y:.3g}<extra></extra>",
         }
     ]
@@ -191,68 +201,3 @@ def line(points: Sequence[Sequence[float]], threshold: float) -> go.Figure:
         "margin": {"l": 40, "r": 4, "t": 6, "b": 42},
     }
     return figure(traces, layout)
-
-
-def text(tokens: Sequence[str], rows: Sequence[tuple[str, Sequence[float]]], start: int) -> go.Figure:
-    """A line of a text: under each token its β for each draft, and the difference if there are two. The mark
-    of a token carries its number, from 1."""
-    values = [np.array(row, dtype=float) for _, row in rows]
-    names = [name for name, _ in rows]
-    shown = [[_cell(v) for v in row] for row in values]
-    if len(values) == 2:
-        values.append(np.abs(values[1] - values[0]))
-        shown.append([_signed(b - a) for a, b in zip(values[0], values[1], strict=True)])
-        names.append("difference")
-    width = max(LINE, len(tokens))
-    padded = [np.concatenate([row, np.full(width - len(row), np.nan)]) for row in values]
-    traces: list[dict] = [
-        {
-            "type": "heatmap",
-            "z": padded[::-1],
-            "x": list(range(width)),
-            "y": list(range(len(names))),
-            "text": [[*row, *[""] * (width - len(row))] for row in shown[::-1]],
-            "texttemplate": "%{text}",
-            "colorscale": [[0, "rgba(106,81,199,0.05)"], [1, "rgba(106,81,199,0.75)"]],
-            "zmin": 0,
-            "zmax": 1,
-            "xgap": 2,
-            "ygap": 2,
-            "showscale": False,
-            "hoverinfo": "skip",
-        },
-        {  # cells cannot be clicked, and markers can
-            "type": "scatter",
-            "mode": "markers",
-            "x": [i for _ in names for i in range(len(tokens))],
-            "y": [row for row in range(len(names)) for _ in tokens],
-            "marker": {"symbol": "square", "size": 24, "color": BETA, "opacity": 0.0},
-            "selected": {"marker": {"opacity": 0.3}},
-            "unselected": {"marker": {"opacity": 0.0}},
-            "customdata": [[start + i + 1] for _ in names for i in range(len(tokens))],
-            "text": [cell for row in shown[::-1] for cell in row],
-            "hovertemplate": "token %{customdata[0]}: %{text}<extra></extra>",
-        },
-    ]
-    layout = {
-        **frame(44 + 30 * len(names)),
-        "xaxis": {
-            "side": "top",
-            "tickvals": list(range(len(tokens))),
-            "ticktext": [escaped(token[:9]) for token in tokens],
-            "tickangle": 0,
-            "fixedrange": True,
-            "showgrid": False,
-        },
-        "yaxis": {"tickvals": list(range(len(names))), "ticktext": names[::-1], "fixedrange": True},
-        "margin": {"l": 96, "r": 0, "t": 26, "b": 0},
-    }
-    return figure(traces, layout)
-
-
-def _cell(value: float) -> str:
-    return "–" if value != value else f"{value:.2f}".removeprefix("0")
-
-
-def _signed(value: float) -> str:
-    return "" if value != value or abs(value) < 0.1 else f"{100 * value:+.0f}"

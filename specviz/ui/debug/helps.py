@@ -7,6 +7,7 @@ from specviz.diagnosis.finding import WORTH
 from specviz.diagnosis.report import Report
 from specviz.diagnosis.whatif import Outcome
 from specviz.ui.debug import charts
+from specviz.ui.shell.markup import plain
 from specviz.ui.shell.teaching import chart
 from specviz.ui.state import keys
 
@@ -74,18 +75,33 @@ def section(report: Report) -> None:
         "audit's machine."
     )
     with st.expander("Every K from 1 to 16", icon=":material/show_chart:"):
-        every = texts.by_k()
-        values = ", ".join(f"K {k}: {o.mean:.2f}" for k, o in enumerate(every, 1) if k in (1, 2, 4, 8, 16))
-        chart(
-            charts.by_k(every, report.setting.k), keys.DEBUG_BY_K, f"Mean acceptance length by K. {values}."
-        )
+        every = {float(k): outcome for k, outcome in enumerate(texts.by_k(), 1)}
+        _grid("K", every, report.setting.k, keys.DEBUG_BY_K)
+    by_temperature = texts.by_temperature()
+    if by_temperature:
+        with st.expander("Every draft temperature", icon=":material/thermometer:"):
+            present = report.setting.draft_sampling.temperature
+            _grid("draft temperature", by_temperature, present, keys.DEBUG_BY_TEMPERATURE)
+
+
+def _grid(name: str, found: dict[float, Outcome], present: float, key: str) -> None:
+    """One setting over a grid."""
+    best = max(found, key=lambda value: found[value].mean)
+    said = f"Longest rounds at {name} {best:g}: {found[best].mean:.2f} tokens"
+    speeds = {value: o.speed for value, o in found.items() if o.speed is not None}
+    if speeds:
+        fastest = max(speeds, key=lambda value: speeds[value])
+        said += f"; fastest by prediction at {name} {fastest:g}: {speeds[fastest]:.2f}×"
+    st.markdown(f"{said}. Now {name} {present:g}: {found[present].mean:.2f} tokens.")
+    values = ", ".join(f"{value:g}: {o.mean:.2f}" for value, o in found.items())
+    chart(charts.grid(name, found, present), key, f"Mean acceptance length by {name}. {values}.")
 
 
 def _sentence(title: str, outcome: Outcome, now: Outcome) -> str:
     if not outcome.sure or outcome.gain <= 0:
         return "**No change here makes rounds longer by more than noise.**"
     return (
-        f"**Most: {title[0].lower()}{title[1:]}**, {outcome.mean:.2f} tokens a round instead of "
+        f"**Most: {_in_sentence(title)}**, {outcome.mean:.2f} tokens a round instead of "
         f"{now.mean:.2f} "
         f"({outcome.gain_low:+.2f} to {outcome.gain_high:+.2f})."
     )
@@ -99,9 +115,13 @@ def _fastest(titles: list[str], found: list[Outcome], now: Outcome) -> str:
     if now.speed is None or speed < (1 + WORTH) * now.speed:
         return ""
     return (
-        f"**Fastest by prediction: {title[0].lower()}{title[1:]}**, {speed:.2f}× instead of {now.speed:.2f}× "
+        f"**Fastest by prediction: {_in_sentence(title)}**, {speed:.2f}× instead of {now.speed:.2f}× "
         ":gray-badge[estimated]"
     )
+
+
+def _in_sentence(title: str) -> str:
+    return plain(title[0].lower() + title[1:])  # it may name a folder
 
 
 def _origin(source: str, outcome: Outcome) -> str:

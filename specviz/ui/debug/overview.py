@@ -6,6 +6,7 @@ from specviz.diagnosis.faults import keeps_itself
 from specviz.diagnosis.report import Report
 from specviz.exactness.evidence import THRESHOLD
 from specviz.ui.debug import charts, texts
+from specviz.ui.shell.markup import plain
 from specviz.ui.shell.teaching import chart
 from specviz.ui.state import keys
 
@@ -16,9 +17,9 @@ def headline(report: Report) -> None:
     """The strongest finding, and the others behind it."""
     first, *others = report.findings
     st.markdown(f"### {first.title}")
-    st.markdown(f"{SORTS[first.sort]} {_plain(first.sentence)}")
+    st.markdown(f"{SORTS[first.sort]} {plain(first.sentence)}")
     for finding in others:
-        st.markdown(f"{SORTS[finding.sort]} **{finding.title}.** {_plain(finding.sentence)}")
+        st.markdown(f"{SORTS[finding.sort]} **{finding.title}.** {plain(finding.sentence)}")
 
 
 def figures(report: Report) -> None:
@@ -51,7 +52,7 @@ def figures(report: Report) -> None:
             f" The second draft ({report.setting.second}) would reach {second.mean:.2f} on the same texts, "
             f"α {report.alpha_second:.2f}."
         )
-    st.caption(_plain(text))
+    st.caption(plain(text))
     if len(report.failed):
         many = "1 prompt" if len(report.failed) == 1 else f"{len(report.failed):,} prompts"
         with st.expander(f"{many} could not be measured", icon=":material/error:"):
@@ -105,8 +106,3 @@ def checks(report: Report) -> None:
 
 def _mark(fine: bool) -> str:
     return ":green[✓]" if fine else ":red[✗]"
-
-
-def _plain(text: str) -> str:
-    """Our own sentence, in which a tilde, a dollar or a colon is no markup."""
-    return text.replace("~", "\\~").replace("$", "\\$").replace(":", "\\:").replace("_", "\\_")

@@ -9,6 +9,7 @@ from specviz.diagnosis import where
 from specviz.diagnosis.causes import CAUSE
 from specviz.diagnosis.report import Report
 from specviz.ui.debug import shown as audits
+from specviz.ui.debug.causes import CAUSE_WIDTH
 from specviz.ui.state import keys
 
 ALL = "all"
@@ -77,7 +78,11 @@ def worst(report: Report) -> tuple[int | None, int | None]:
             hide_index=True,
             on_select="rerun",
             selection_mode="single-row",
-            column_config={"Mean length": st.column_config.NumberColumn(format="%.2f")},
+            column_config={
+                "Prompt": st.column_config.TextColumn(width=200),
+                "Mean length": st.column_config.NumberColumn(format="%.2f"),
+                "Main cause": st.column_config.TextColumn(width=CAUSE_WIDTH),
+            },
         )
         prompt = _row(chosen)
     with right:
@@ -193,7 +198,7 @@ def _one(shown: audits.Shown, row: Any, instead: str) -> None:
             f"{row['q']:.3f}, "
             f"p = {row['p']:.3f}, kept with chance {chance:.2f}{coin}; β = {row['beta']:.2f}. "
             + (
-                f"**{cause.title[0].upper()}{cause.title[1:]}.** {cause.rule} Try {cause.remedy}."
+                f"**{cause.title[0].upper()}{cause.title[1:]}.** {cause.rule} {cause.remedy}."
                 if cause
                 else ""
             )

@@ -10,11 +10,12 @@ from specviz.diagnosis import recorded
 from specviz.diagnosis.causes import CAUSE
 from specviz.diagnosis.compare import CHANGED, Position, compare
 from specviz.diagnosis.report import Report
-from specviz.ui.debug import charts, shown, work
-from specviz.ui.shell.teaching import chart
+from specviz.ui.components.strips import lines
+from specviz.ui.debug import shown, work
+from specviz.ui.shell.markup import plain
 from specviz.ui.state import keys
 
-MOST_LINES = 16  # of a text; the rest is in the tables
+MOST = 400  # tokens of a text that are drawn
 
 
 def one_text(now: shown.Shown) -> None:
@@ -42,30 +43,26 @@ def one_text(now: shown.Shown) -> None:
         change = (second - first)[both]
         st.markdown(
             f"**Mean β {first[both].mean():.2f} ({report.setting.drafter}) against {second[both].mean():.2f} "
-            f"({report.setting.second}):** the second is better by more than {CHANGED:g} at "
+            f"({plain(report.setting.second)}):** the second is better by more than {CHANGED:g} at "
             f"{int((change > CHANGED).sum())} of {len(change)} tokens, worse at "
             f"{int((change < -CHANGED).sum())}."
         )
     elif np.isfinite(first).any():
         st.markdown(f"**Mean β {np.nanmean(first):.2f}** over {int(np.isfinite(first).sum())} tokens.")
-    texts = frame["text"].tolist()
-    for number, start in enumerate(range(0, min(len(texts), MOST_LINES * charts.LINE), charts.LINE)):
-        part = slice(start, start + charts.LINE)
-        line = [(name, values[part]) for name, values in rows]
-        chart(
-            charts.text(texts[part], line, start),
-            keys.of(keys.DEBUG_LINE_OF_TEXT, number),
-            f"β under tokens {start + 1} to {min(len(texts), start + charts.LINE)}.",
-            _choose,
-        )
-    if len(texts) > MOST_LINES * charts.LINE:
-        st.caption(f"The first {MOST_LINES * charts.LINE} of {len(texts):,} tokens.")
+    texts = frame["text"].tolist()[:MOST]
+    if texts:
+        chosen = min(max(1, st.session_state.get(keys.DEBUG_TOKEN) or 1), len(texts))
+        st.session_state[keys.DEBUG_TOKEN] = chosen
+        shown = [(name, values[:MOST].tolist()) for name, values in rows]
+        lines(texts, shown, chosen - 1, _choose, keys.of(keys.DEBUG_LINES, now.name, prompt))
+    if len(frame) > MOST:
+        st.caption(f"The first {MOST} of {len(frame):,} tokens; the table `tokens` has all.")
     st.caption(
-        "β = Σ min(p, q): how likely a draft token is kept there. The difference is in hundredths. Click a "
-        "token, or type its number, to see it and to open its round."
+        "β = Σ min(p, q): how likely a draft token is kept there, in hundredths. Click a token, move by "
+        "arrow keys, or type its number: its round can be opened below."
     )
     if texts:
-        _one_token(now, frame.reset_index(drop=True))
+        _one_token(now, frame.head(MOST).reset_index(drop=True))
 
 
 def choose(prompt: int, token: int) -> None:
@@ -82,9 +79,8 @@ def choose_emitted(report: Report, mark: list[int] | None) -> None:
         choose(int(row["prompt"]), int(row["index"]) + 1)
 
 
-def _choose(mark: list[int] | None) -> None:
-    if mark:
-        st.session_state[keys.DEBUG_TOKEN] = int(mark[0])
+def _choose(token: int) -> None:
+    st.session_state[keys.DEBUG_TOKEN] = token + 1
 
 
 def _choose_changed(positions: Sequence[Position]) -> None:
@@ -97,8 +93,6 @@ def _one_token(now: shown.Shown, frame: pd.DataFrame) -> None:
     """One committed token: its numbers, and the way to the round that wrote it."""
     report = now.report
     assert report is not None
-    chosen = min(max(1, st.session_state.get(keys.DEBUG_TOKEN) or 1), len(frame))
-    st.session_state[keys.DEBUG_TOKEN] = chosen
     number = st.number_input("Token", 1, len(frame), key=keys.DEBUG_TOKEN)
     row = frame.iloc[int(number) - 1]
     st.text(f"{row['text']}  ·  {row['kind']}")

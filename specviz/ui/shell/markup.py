@@ -22,6 +22,11 @@ def code(text: str) -> str:
     return f"{fence}{pad}{text}{pad}{fence}"
 
 
+def plain(text: str) -> str:
+    """`text` as words of a sentence, in which nothing is markup."""
+    return re.sub(r"([\\`*_\[\]<>!|~$:#])", r"\\\1", text)
+
+
 def markdown(parts: Iterable[Part], show: Callable[[int], str]) -> str:
     """A sentence as markdown; `show` gives the text of a token."""
     return "".join(_part(part, show) for part in parts)

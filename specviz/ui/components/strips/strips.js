@@ -1,6 +1,8 @@
 // Lines of tokens, under each token a cell a drafter with its β. Text is data: textContent only.
 
 const LABEL = 108, LEAST = 34, CHARACTER = 7.4, PADDING = 10;
+const PAUSE = 250; // milliseconds: keys that are held down choose the token that they stop at
+const CLEAR = 100; // thousandths of β from which on a difference has a colour
 
 function el(tag, name = "", text = "", ...children) {
   const node = document.createElement(tag);
@@ -16,6 +18,12 @@ const width = (text) => Math.max(LEAST, [...short(text)].length * CHARACTER + PA
 function digits(beta) {
   if (beta === null) return "–";
   return beta === 1000 ? "1" : `.${String(Math.min(99, Math.round(beta / 10))).padStart(2, "0")}`;
+}
+
+/** A difference of two β, with its sign. */
+function signed(change) {
+  if (change === null) return "–";
+  return `${change < 0 ? "−" : "+"}${digits(Math.abs(change))}`;
 }
 
 /** Start and end of each line of tokens that fits into `room` pixels. */
@@ -45,6 +53,7 @@ class Strips {
     this.root.append(this.lines, this.detail);
     host.append(this.root);
     this.pinned = 0;
+    this.given = null; // the token that the page chose last
     this.lines.onmouseover = (event) => this.show(this.at(event) ?? this.pinned);
     this.lines.onmouseleave = () => this.show(this.pinned);
     this.lines.onclick = (event) => this.pin(this.at(event));
@@ -62,6 +71,8 @@ class Strips {
     if (i === undefined) return;
     this.pinned = i;
     this.show(i);
+    clearTimeout(this.sending);
+    if (this.choose) this.sending = setTimeout(() => this.choose({ token: i, after: this.given }), PAUSE);
   }
 
   key(event) {
@@ -71,6 +82,15 @@ class Strips {
     event.preventDefault();
     this.pin(Math.min(last, Math.max(0, moved)));
     this.lines.querySelector(".now")?.scrollIntoView({ block: "nearest" });
+  }
+
+  /** What the page chose: null while it has what was chosen here. */
+  take(chosen) {
+    if (typeof chosen === "number" && chosen !== this.given) {
+      this.pinned = chosen;
+      this.show(chosen);
+    }
+    this.given = chosen;
   }
 
   update(text) {
@@ -107,10 +127,18 @@ class Strips {
       const label = el("th", "label", row.name);
       label.scope = "row";
       const line = el("tr", "", "", label);
-      for (let i = start; i < end; i++) line.append(this.cell(row, i));
+      for (let i = start; i < end; i++) line.append(row.change ? this.change(row, i) : this.cell(row, i));
       table.append(line);
     }
     return table;
+  }
+
+  change(row, i) {
+    const change = row.change[i];
+    const cell = el("td", "cell change", "", el("span", "", signed(change)));
+    cell.dataset.i = i;
+    if (Math.abs(change) >= CLEAR) cell.classList.add(change > 0 ? "better" : "worse");
+    return cell;
   }
 
   cell(row, i) {
@@ -130,8 +158,13 @@ class Strips {
     i = Math.min(i, this.data.tokens.length - 1);
     for (const node of this.lines.querySelectorAll(".now")) node.classList.remove("now");
     for (const node of this.lines.querySelectorAll(`[data-i="${i}"]`)) node.classList.add("now");
-    const [p, q] = this.data.letters;
     const place = el("div", "place", "", el("span", "", `Token ${i + 1} of ${this.data.tokens.length} `), el("b", "", this.data.tokens[i]));
+    this.detail.classList.toggle("short", !this.data.p);
+    if (!this.data.p) {
+      const said = this.data.rows.map((row) => el("span", "words", `${row.name} ${row.change ? signed(row.change[i]) : digits(row.beta[i])}`));
+      return this.detail.replaceChildren(el("div", "place", "", ...place.childNodes, ...said));
+    }
+    const [p, q] = this.data.letters;
     const table = el("table");
     table.append(this.law("target", `${p}`, this.data.p[i], "", "p"));
     for (const row of this.data.rows) {
@@ -155,10 +188,13 @@ class Strips {
   }
 }
 
-export default function ({ data, parentElement }) {
-  parentElement.strips ??= new Strips(parentElement);
-  parentElement.strips.update(data.strips);
+export default function ({ data, parentElement, setStateValue }) {
+  const strips = (parentElement.strips ??= new Strips(parentElement));
+  strips.choose = data.chosen === undefined ? null : (chosen) => setStateValue("chosen", chosen);
+  strips.update(data.strips);
+  strips.take(data.chosen);
   return () => {
+    clearTimeout(parentElement.strips?.sending);
     parentElement.strips?.watch.disconnect();
     parentElement.strips?.root.remove();
     delete parentElement.strips;
