@@ -6,12 +6,13 @@ from specviz.ui.classroom import desk
 from specviz.ui.components import memory
 from specviz.ui.learn import lessons
 from specviz.ui.shell import frame, teaching, tour
+from specviz.ui.state import keys
 
 frame.require_entrypoint()
 st.space(8)
 
 lessons.analogy()
-with st.container(horizontal=True, vertical_alignment="bottom"):
+with st.container(key=keys.LESSON_BAR, horizontal=True, vertical_alignment="bottom"):
     lesson = lessons.choose_topic()
     level = lessons.choose_level()
     tour.start_menu()

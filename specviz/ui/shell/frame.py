@@ -44,6 +44,7 @@ STYLE = """
   overflow: hidden;
   text-overflow: ellipsis;
 }
+.st-key-lesson-bar > :first-child { flex: 1 1 20rem; min-width: min(20rem, 100%); }
 .st-key-front > :first-child { flex: 1 1 20rem; }
 .st-key-front > :has(.st-key-doors) { flex: 0 1 auto; width: auto; }
 h1 { font-size: 1.4rem !important; padding: 0 !important; line-height: 1.3 !important; }
