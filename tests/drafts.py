@@ -8,8 +8,9 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from specviz.decoding.protocols import ModelOutput
 from specviz.decoding.trace import ModelInfo
 from specviz.models import parts
-from specviz.models.language_model import TransformersModel, TrimmedHead
+from specviz.models.language_model import TransformersModel
 from specviz.models.target_drafts import EagleDraft, EarlyExit, MedusaDraft
+from specviz.models.trimmed import TrimmedHead
 
 KINDS = ("model", "ngram", "suffix", "early-exit", "parallel", "medusa", "eagle", "mtp", "combined")
 WIDTH = 4

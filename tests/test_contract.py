@@ -13,9 +13,11 @@ from specviz.decoding import cache as caches
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig, effective_probs
 from specviz.models import LoadError, causal, families, parts
-from specviz.models.language_model import TransformersModel, TrimmedDraft, TrimmedHead, context_limit
+from specviz.models.context import context_limit
+from specviz.models.language_model import TransformersModel
 from specviz.models.suitability import require_suitable
 from specviz.models.target_drafts import EarlyExit
+from specviz.models.trimmed import TrimmedDraft, TrimmedHead
 from specviz.training import states
 from specviz.training.objective import Objective, collate
 from specviz.training.texts import Text

@@ -7,7 +7,7 @@ from torch import nn
 
 from specviz.models import products
 from specviz.models.language_model import TransformersModel
-from specviz.models.products import JointLinear, PackedLinear
+from specviz.models.packed import JointLinear, PackedLinear
 
 VOCAB = len(LETTERS) + len(SPECIAL)
 packing = pytest.mark.skipif(

@@ -14,8 +14,9 @@ from typing import Any
 from specviz.decoding.trace import ModelInfo
 from specviz.models import builtin
 from specviz.models.errors import LoadError
-from specviz.models.language_model import TransformersModel, TrimmedDraft, TrimmedHead
+from specviz.models.language_model import TransformersModel
 from specviz.models.target_drafts import EagleDraft, MedusaDraft
+from specviz.models.trimmed import TrimmedDraft, TrimmedHead
 
 FOLDER = Path(__file__).parent.parent / "drafts"
 FORMAT = "1"

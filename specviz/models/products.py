@@ -21,98 +21,13 @@ import torch
 from torch import nn
 
 from specviz.models import attention
+from specviz.models.packed import JointLinear, PackedLinear, linear
 
-# Rows that the layout is made for. Layouts for 4 … 16 rows cost the same within 3 %.
-ROWS = 8
 SMALLEST = 1 << 16  # weights of a layer; below this the call costs more than the product
 SAMPLE_BYTES = 16 << 20  # of the layers of one shape that are timed: more than stays in a near cache
-JOINED = 1 << 22  # weights of a layer; beyond this a call costs nothing beside the product
 TRIES = 3
 PASSES = ([0, 1, 2], [1, 2, 0], [2])  # that a whole model is tried with
 WORTH = 0.9  # of the time in float32: what bfloat16 may take at most to be chosen
-
-
-class PackedLinear(nn.Module):
-    """A linear layer whose weight lies in oneDNN's layout; the row-major one is given up.
-
-    Args:
-        dense: the layer it stands for, on the CPU.
-        tied: its weight is an embedding's, and counted there.
-    """
-
-    def __init__(self, dense: nn.Linear, tied: bool = False) -> None:
-        super().__init__()
-        self.tied = tied
-        self.in_features, self.out_features = dense.in_features, dense.out_features
-        # Not a buffer: such a tensor has no storage that state_dict, copies or moves could use.
-        self._packed: Any = torch.ops.mkldnn._reorder_linear_weight(dense.weight.detach(), ROWS)
-        self.bias: torch.Tensor | None
-        self.register_buffer("bias", None if dense.bias is None else dense.bias.detach())
-
-    @property
-    def weight(self) -> torch.Tensor:
-        """(out, in) row-major: a copy, the same numbers."""
-        return self._packed.to_dense()
-
-    @property
-    def small(self) -> bool:
-        """True if the call costs something beside the product."""
-        return self._packed.numel() <= JOINED
-
-    @property
-    def parameters_count(self) -> int:
-        own = 0 if self.tied else self._packed.numel()
-        return own + (0 if self.bias is None else self.bias.numel())
-
-    def dense(self) -> nn.Linear:
-        """The ordinary layer again."""
-        return _linear(self.weight, self.bias).train(self.training)
-
-    def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        if torch.is_grad_enabled() and rows.requires_grad:  # the packed product has no derivative
-            return nn.functional.linear(rows, self.weight, self.bias)
-        return torch.ops.mkldnn._linear_pointwise(rows, self._packed, self.bias, "none", [], "")
-
-
-class JointLinear(nn.Module):
-    """One of several layers that are fed the same rows: the first that is asked multiplies for all.
-
-    Args:
-        joint: the layer of all, one below the other.
-        start, size: which of its outputs are this layer's.
-    """
-
-    def __init__(self, joint: PackedLinear, start: int, size: int) -> None:
-        super().__init__()
-        self.in_features, self.out_features = joint.in_features, size
-        self.joint = joint
-        self.start = start
-
-    @property
-    def weight(self) -> torch.Tensor:
-        return self.joint.weight[self._own]
-
-    @property
-    def bias(self) -> torch.Tensor | None:
-        return None if self.joint.bias is None else self.joint.bias[self._own]
-
-    @property
-    def _own(self) -> slice:
-        return slice(self.start, self.start + self.out_features)
-
-    def dense(self) -> nn.Linear:
-        """The ordinary layer again."""
-        made = _linear(self.weight.clone(), None if self.bias is None else self.bias.clone())
-        return made.train(self.training)
-
-    def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        if torch.is_grad_enabled() and rows.requires_grad:
-            return nn.functional.linear(rows, self.weight, self.bias)
-        # The product waits with the rows themselves, so that it is this thread's and goes when they go.
-        held = getattr(rows, "_joint_product", None)
-        if held is None or held[0] is not self.joint:
-            held = rows._joint_product = self.joint, self.joint(rows)  # type: ignore[attr-defined]
-        return held[1].narrow(-1, self.start, self.out_features)
 
 
 def pack(model: nn.Module, trial: Callable[[], torch.Tensor] | None = None) -> int:
@@ -185,7 +100,7 @@ def join(model: nn.Module, trial: Callable[[], torch.Tensor]) -> int:
 
 def _joint(layers: list[PackedLinear]) -> list[JointLinear]:
     biases = [layer.bias for layer in layers if layer.bias is not None]
-    dense = _linear(torch.cat([layer.weight for layer in layers]), torch.cat(biases) if biases else None)
+    dense = linear(torch.cat([layer.weight for layer in layers]), torch.cat(biases) if biases else None)
     packed, start = PackedLinear(dense), 0
     made = []
     for layer in layers:
@@ -196,7 +111,7 @@ def _joint(layers: list[PackedLinear]) -> list[JointLinear]:
 
 def packed(weight: torch.Tensor) -> nn.Module:
     """A layer that multiplies by `weight` (out, in), in the layout that costs less."""
-    layer = _linear(weight)
+    layer = linear(weight)
     holder = nn.Sequential(layer)
     pack(holder)
     return holder[0]
@@ -260,7 +175,7 @@ def faster_dtype() -> tuple[str, str]:
     weight = torch.randn(shape)
     layers: dict[str, list[nn.Module]] = {}
     for name in ("float32", "bfloat16"):
-        made = [_linear(weight.to(getattr(torch, name), copy=True)) for _ in range(count)]
+        made = [linear(weight.to(getattr(torch, name), copy=True)) for _ in range(count)]
         layers[name] = [PackedLinear(layer) for layer in made] if _gain(made) else list(made)
     rows = torch.randn(3, shape[1])
 
@@ -278,14 +193,6 @@ def faster_dtype() -> tuple[str, str]:
     ratio = half / single
     said = f"measured at load: products in bfloat16 take {ratio:.2f} of the time they take in float32 here"
     return ("bfloat16" if ratio < WORTH else "float32"), said
-
-
-def _linear(weight: torch.Tensor, bias: torch.Tensor | None = None) -> nn.Linear:
-    layer = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
-    layer.weight = nn.Parameter(weight, requires_grad=False)
-    if bias is not None:
-        layer.bias = nn.Parameter(bias, requires_grad=False)
-    return layer
 
 
 def _gain(layers: list[nn.Linear]) -> bool:

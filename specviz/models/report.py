@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from specviz.models import memory
 from specviz.models.compatibility import Compatibility
-from specviz.models.language_model import NO_LIMIT, TransformersModel, TrimmedDraft, context_limit
+from specviz.models.context import NO_LIMIT, context_limit
+from specviz.models.language_model import TransformersModel
 from specviz.models.sources import Opened, Place
+from specviz.models.trimmed import TrimmedDraft
 
 if TYPE_CHECKING:
     from specviz.models.checkpoints import Checkpoint

@@ -10,7 +10,8 @@ from specviz.decoding.features import Features
 from specviz.decoding.protocols import ModelOutput, Places
 from specviz.decoding.trace import ModelInfo
 from specviz.models import branching
-from specviz.models.language_model import TransformersModel, TrimmedHead
+from specviz.models.language_model import TransformersModel
+from specviz.models.trimmed import TrimmedHead
 
 
 class EarlyExit(TransformersModel):

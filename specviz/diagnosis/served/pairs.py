@@ -15,8 +15,9 @@ from specviz.diagnosis.served.target import ServedTarget
 from specviz.diagnosis.setting import Setting
 from specviz.models import checkpoints, products, sources
 from specviz.models.compatibility import Compatibility, compatibility
+from specviz.models.context import context_limit
 from specviz.models.errors import IncompatiblePair, LoadError
-from specviz.models.language_model import TransformersModel, context_limit
+from specviz.models.language_model import TransformersModel
 from specviz.models.pair import LoadedPair, draft_of, load_pair
 from specviz.models.progress import Report
 from specviz.models.tokens import vocabulary

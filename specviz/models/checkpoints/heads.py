@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from specviz.models.errors import LoadError
-from specviz.models.language_model import TransformersModel, spread
+from specviz.models.language_model import TransformersModel
+from specviz.models.trimmed import spread
 
 
 def draft_ids(given: dict[str, Any], count: int, vocabulary: int, source: str) -> np.ndarray:
