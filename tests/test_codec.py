@@ -12,9 +12,9 @@ from tables import table_pair
 
 from specviz.decoding import codec
 from specviz.decoding.codec import TraceError
+from specviz.decoding.ranges import MAX_TEXT
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
-from specviz.decoding.trace import MAX_TEXT
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from specviz.decoding.protocols import Pair
-from specviz.decoding.trace import MAX_COUNT, MAX_K, MAX_TEXT, Conversation
+from specviz.decoding.ranges import MAX_COUNT, MAX_K, MAX_TEXT
+from specviz.decoding.trace import Conversation
 
 
 def require_limits(k: int, max_new_tokens: int, stop: Sequence[str]) -> None:

@@ -17,7 +17,8 @@ from typing import Any, get_type_hints
 import msgspec
 
 from specviz.decoding.consistency import TraceError, check
-from specviz.decoding.trace import Text, TokenId, TokenText, Trace
+from specviz.decoding.ranges import Text, TokenId
+from specviz.decoding.trace import TokenText, Trace
 
 __all__ = ["TraceError", "dumps", "load", "loads", "save"]
 

@@ -8,9 +8,10 @@ from dataclasses import fields
 from math import isclose, log
 
 from specviz.decoding.block import BLOCK
+from specviz.decoding.position import Position, Table
 from specviz.decoding.randomness import accepts
 from specviz.decoding.record import state_of
-from specviz.decoding.trace import CacheStep, Position, Round, Table, Trace
+from specviz.decoding.trace import CacheStep, Round, Trace
 from specviz.decoding.tree import MOST_NODES, TREE, children_of, main_line
 
 SUM = 1e-6  # how far a sum of probabilities may be off

@@ -11,9 +11,10 @@ import numpy as np
 
 from specviz.decoding.controls import BY_TEXT, REMOVED
 from specviz.decoding.drafters.base import Proposal
+from specviz.decoding.position import Position, Rest, State, Table
 from specviz.decoding.randomness import RoundRandomness, heaviest
 from specviz.decoding.sampling import Effective, kth_largest
-from specviz.decoding.trace import CacheStep, Finish, Node, Position, Rest, Round, State, Table
+from specviz.decoding.trace import CacheStep, Finish, Node, Round
 from specviz.decoding.verify import Verdict
 
 # How many leading tokens by p, by q and by residual every table holds. Whoever re-judges a trace may

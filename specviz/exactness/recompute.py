@@ -7,11 +7,12 @@ import numpy as np
 from specviz.decoding.controls import bind
 from specviz.decoding.drafters import Proposal, make_drafter
 from specviz.decoding.faults import Spot
+from specviz.decoding.position import Position
 from specviz.decoding.protocols import Pair
 from specviz.decoding.randomness import ChosenDrafts
 from specviz.decoding.run import Rows
 from specviz.decoding.sampling import Effective, effective_probs
-from specviz.decoding.trace import Position, Round, Trace
+from specviz.decoding.trace import Round, Trace
 from specviz.reading.reduced import reduced
 
 

@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from specviz.decoding.trace import Position, Round, Trace
+from specviz.decoding.position import Position
+from specviz.decoding.trace import Round, Trace
 from specviz.lessons import laws, worked
 from specviz.reading.reduced import reduced
 

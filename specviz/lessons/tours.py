@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from specviz.decoding.trace import Position, Trace
+from specviz.decoding.position import Position
+from specviz.decoding.trace import Trace
 from specviz.lessons import worked
 
 SELECTIONS = ("accepted", "rejected", "discarded", "corrected", "bonus")

@@ -6,7 +6,8 @@ from statistics import median
 import numpy as np
 
 from specviz.decoding.faults import EXACT, Hand, get_fault, output
-from specviz.decoding.trace import Position, Round, Trace
+from specviz.decoding.position import Position
+from specviz.decoding.trace import Round, Trace
 from specviz.lessons import laws
 from specviz.reading.reduced import LUMPS, reduced
 

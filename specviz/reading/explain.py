@@ -1,6 +1,6 @@
 """The verdict in words and in numbers, for somebody who has never heard of a residual."""
 
-from specviz.decoding.trace import Removed
+from specviz.decoding.controls import Removed
 from specviz.reading import explain_block, explain_tree
 from specviz.reading.inspect import Inspection
 from specviz.reading.prose import (

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from specviz.decoding.block import BLOCK
+from specviz.decoding.controls import Removed
+from specviz.decoding.position import Position
 from specviz.decoding.randomness import accepts
 from specviz.decoding.record import LEADING
-from specviz.decoding.trace import Position, Removed, Round, TokenText, Trace
+from specviz.decoding.trace import Round, TokenText, Trace
 
 State = Literal["accepted", "rejected", "discarded", "corrected", "bonus"]
 

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from math import exp
 from typing import Literal
 
+from specviz.decoding.controls import Removed
 from specviz.decoding.sampling import SamplingConfig
-from specviz.decoding.trace import Removed, Round, Trace
+from specviz.decoding.trace import Round, Trace
 from specviz.reading.cache_cells import prefix
 
 Model = Literal["target", "draft"]

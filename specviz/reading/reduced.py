@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from specviz.decoding.trace import Position
+from specviz.decoding.position import Position
 
 LUMPS = 2  # behind the table's tokens
 

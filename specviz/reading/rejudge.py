@@ -19,9 +19,10 @@ from typing import Literal
 import numpy as np
 
 from specviz.decoding.block import BLOCK, verify_whole_block
+from specviz.decoding.position import Position, State
 from specviz.decoding.randomness import accepts
 from specviz.decoding.record import LEADING, state_of
-from specviz.decoding.trace import Outcome, Position, Round, State, Trace
+from specviz.decoding.trace import Outcome, Round, Trace
 from specviz.decoding.verify import Verdict, Verifier, residual, verifier_name, verify_block
 from specviz.reading.reduced import LUMPS, reduced
 

@@ -9,9 +9,9 @@ import torch
 from specviz.decoding.device.rules import Judged
 from specviz.decoding.device.transfer import bring, ids_on
 from specviz.decoding.drafters.base import Proposal
+from specviz.decoding.position import Position, Rest, Table
 from specviz.decoding.record import LEADING, NO_DRAFT, state_of
 from specviz.decoding.sampling import REMOVED, Effective
-from specviz.decoding.trace import Position, Rest, Table
 from specviz.decoding.verify import Prefix, Verdict
 
 Columns = dict[str, np.ndarray]
@@ -110,7 +110,7 @@ def _figures(
     judged: Judged,
     available: torch.Tensor | None,
 ) -> dict[str, torch.Tensor]:
-    """The sums over whole rows that `trace.Position` and `trace.Round` keep."""
+    """The sums over whole rows that `position.Position` and `trace.Round` keep."""
     root, own = p.sqrt(), torch.special.xlogy(p, p).sum(1)
     p_token, q_token = p.gather(1, tokens[:, None]), q.gather(1, tokens[:, None])
     rows = torch.arange(len(p), device=p.device)

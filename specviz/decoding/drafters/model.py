@@ -11,8 +11,8 @@ from specviz.decoding.controls import NothingLeft
 from specviz.decoding.drafters.base import Block, DraftUnavailable, Proposal, empty_proposal
 from specviz.decoding.protocols import LanguageModel, Pair
 from specviz.decoding.randomness import RoundRandomness
+from specviz.decoding.ranges import MAX_K
 from specviz.decoding.sampling import SamplingConfig, Scorer, effective_probs
-from specviz.decoding.trace import MAX_K
 from specviz.decoding.tree import ROOT, Tree, places
 
 

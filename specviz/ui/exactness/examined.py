@@ -8,7 +8,8 @@ import streamlit as st
 from specviz import traces
 from specviz.decoding.block import BLOCK
 from specviz.decoding.faults import Fault, Spot, get_fault
-from specviz.decoding.trace import Position, Round
+from specviz.decoding.position import Position
+from specviz.decoding.trace import Round
 from specviz.exactness.recompute import RowsUnavailable, recompute, table_spot
 from specviz.models.errors import LoadError
 from specviz.reading.cache_cells import prefix

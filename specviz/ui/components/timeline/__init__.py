@@ -13,7 +13,8 @@ from typing import Any
 
 import streamlit as st
 
-from specviz.decoding.trace import CacheStep, Position, Round, TokenText, Trace
+from specviz.decoding.position import Position
+from specviz.decoding.trace import CacheStep, Round, TokenText, Trace
 from specviz.decoding.tree import ROOT, children_of, main_line
 from specviz.reading.inspect import residual
 from specviz.reading.metrics import metrics
