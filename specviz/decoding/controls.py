@@ -1,8 +1,8 @@
 """The controls of sampling, and those among them that look at the text: all a function of its tokens.
 
-Bias, penalty, bans, forced tokens and the least number of new tokens are transformers' own processors, in the
-order in which its `generate` applies them. Each row is given the tokens before it, drafts included, so the
-bonus row too; nothing counts rounds.
+They come in the order in which transformers' `generate` applies its processors: bias, penalty, then what
+removes tokens. Each row is given the tokens before it, drafts included, so the bonus row too; nothing counts
+rounds. Only the tokens that a control names are touched: vocabularies are wide.
 """
 
 from collections.abc import Sequence
@@ -122,6 +122,11 @@ class SamplingConfig:
         """True if anything is done to the logits before temperature and filters."""
         return bool(self.reads_text or self.banned or self.bias)
 
+    @property
+    def filtered(self) -> bool:
+        """True if anything is cut off behind the temperature."""
+        return bool(self.top_k or self.top_p < 1.0 or self.min_p)
+
 
 @dataclass(frozen=True, slots=True)
 class Bound(SamplingConfig):
@@ -162,53 +167,60 @@ def unbound(sampling: SamplingConfig) -> SamplingConfig:
     return SamplingConfig(**{f.name: getattr(sampling, f.name) for f in fields(SamplingConfig)})
 
 
-def constrain(
-    sampling: SamplingConfig, scores: Any, prefixes: Sequence[Sequence[int]]
-) -> tuple[Any, list[tuple[int, Any]]]:
-    """Scores after everything that comes before the temperature.
+def penalised(sampling: SamplingConfig, seen: Any) -> Any:
+    """The scores of tokens that stand in the prefix, (n,) tensor, after the repetition penalty.
+
+    transformers' processor, given these tokens and not the whole vocabulary around them.
+    """
+    import torch
+    from transformers.generation.logits_process import RepetitionPenaltyLogitsProcessor
+
+    penalty = RepetitionPenaltyLogitsProcessor(float(sampling.repetition_penalty))
+    return penalty(torch.arange(len(seen), device=seen.device)[None], seen[None])[0]
+
+
+def removals(
+    sampling: SamplingConfig,
+    prefixes: Sequence[Sequence[Any]],
+    vocab_size: int,
+    available: np.ndarray | None = None,
+) -> np.ndarray | None:
+    """What controls take whatever its logit: the first to do so, behind each prefix.
 
     Args:
         sampling: the controls; bound to a text if any of them is `placed`.
-        scores: (R, V) float64 tensor, on any device.
-        prefixes: R token sequences, everything before each row.
+        prefixes: R sequences of token ids. Only a grammar looks at the ids; the others count them.
+        vocab_size: V.
+        available: ids that the model can emit, None for all.
 
     Returns:
-        The new scores, −inf for what a control removes, and of each control that removes tokens its code
-        in `REMOVED` and where it did, (R, V) bool.
-    """
-    import torch
-    from transformers.generation import logits_process as hf
+        (R, V) uint8 codes as in `REMOVED`; None if no control can take any.
 
+    Raises:
+        NothingLeft: if a row loses every token that the model can emit.
+    """
     if sampling.placed and not isinstance(sampling, Bound):
         raise ValueError("these controls depend on where the text begins: bind them to it first")
-    removed: list[tuple[int, Any]] = []
-
-    def rows(process: Any) -> Any:
-        """Rows have prefixes of different lengths, and what is done depends on them."""
-        texts = [torch.tensor([list(prefix)], device=scores.device) for prefix in prefixes]
-        return torch.cat([process(*each) for each in zip(texts, scores.split(1), strict=True)])
-
-    def removing(reason: str, after: Any) -> Any:
-        removed.append((REMOVED.index(reason), torch.isneginf(after) & ~torch.isneginf(scores)))
-        return after
-
-    if sampling.bias:
-        bias = hf.SequenceBiasLogitsProcessor([[[id], float(value)] for id, value in sampling.bias])
-        scores = bias(torch.zeros((len(scores), 0), dtype=torch.long, device=scores.device), scores)
-    if sampling.repetition_penalty != 1.0:
-        scores = rows(hf.RepetitionPenaltyLogitsProcessor(float(sampling.repetition_penalty)))
-    if isinstance(sampling, Bound):
-        if sampling.min_new_tokens and sampling.ends:
-            ends = torch.tensor(sampling.ends, device=scores.device)
-            least = hf.MinNewTokensLengthLogitsProcessor(sampling.start, sampling.min_new_tokens, ends)
-            scores = removing("min new tokens", rows(least))
-        if sampling.mask is not None:
-            scores = removing("grammar", _only(scores, [_by_grammar(sampling, p) for p in prefixes]))
-        if sampling.forced:
-            scores = removing("forced", _only(scores, [_by_force(sampling, p) for p in prefixes]))
-    if sampling.banned:
-        scores = removing("banned", hf.SuppressTokensLogitsProcessor(sampling.banned)(None, scores))
-    return scores, removed
+    if not (sampling.banned or sampling.placed):
+        return None
+    codes = np.zeros((len(prefixes), vocab_size), dtype=np.uint8)
+    for row, prefix in zip(codes, prefixes, strict=True):
+        if isinstance(sampling, Bound):
+            written = len(prefix) - sampling.start
+            if written < sampling.min_new_tokens:
+                row[list(sampling.ends)] = REMOVED.index("min new tokens")
+            if (allowed := _by_grammar(sampling, prefix)) is not None:
+                row[(row == 0) & ~allowed] = REMOVED.index("grammar")
+            if (forced := _forced(sampling, prefix)) is not None:
+                kept = row[forced]
+                row[row == 0] = REMOVED.index("forced")
+                row[forced] = kept
+        banned = np.array(sampling.banned, dtype=np.intp)
+        row[banned[row[banned] == 0]] = REMOVED.index("banned")
+    left = codes if available is None else codes[:, available]
+    if left.all(axis=1).any():
+        raise NothingLeft("the controls leave no token: no distribution is left")
+    return codes
 
 
 def permits(sampling: SamplingConfig, prefix: Sequence[int], token: int) -> bool:
@@ -219,24 +231,16 @@ def permits(sampling: SamplingConfig, prefix: Sequence[int], token: int) -> bool
         return True
     if token in sampling.ends and len(prefix) - sampling.start < sampling.min_new_tokens:
         return False
-    allowed = [_by_grammar(sampling, prefix), _by_force(sampling, prefix)]
-    return all(ids is None or token in ids for ids in allowed)
+    if (forced := _forced(sampling, prefix)) not in (None, token):
+        return False
+    allowed = _by_grammar(sampling, prefix)
+    return allowed is None or bool(allowed[token])
 
 
 def _by_grammar(sampling: Bound, prefix: Sequence[int]) -> np.ndarray | None:
     return None if sampling.mask is None else sampling.mask.allowed(prefix[sampling.start :])
 
 
-def _by_force(sampling: Bound, prefix: Sequence[int]) -> np.ndarray | None:
+def _forced(sampling: Bound, prefix: Sequence[Any]) -> int | None:
     written = len(prefix) - sampling.start
-    return np.array([sampling.forced[written]]) if 0 <= written < len(sampling.forced) else None
-
-
-def _only(scores: Any, allowed: Sequence[np.ndarray | None]) -> Any:
-    """The scores (R, V), in each row −inf but for the allowed ids; None allows all."""
-    kept = scores.clone()
-    for row, ids in enumerate(allowed):
-        if ids is not None:
-            kept[row] = float("-inf")
-            kept[row, ids] = scores[row, ids]
-    return kept
+    return sampling.forced[written] if 0 <= written < len(sampling.forced) else None

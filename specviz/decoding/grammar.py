@@ -100,18 +100,19 @@ class Mask:
         if not pair.eos_ids:
             raise GrammarError("a grammar needs a model that can end its text, and this one has no EOS token")
         self._ends = frozenset(pair.eos_ids)
+        self._width = pair.vocab_size
         self._matcher = LLMatcher(_tokenizer(pair), _source(grammar), log_level=0)
         self._require_sound()
         self._read: list[int] = []  # what the parser has taken in
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Mask":
         other = object.__new__(Mask)
-        other._ends, other._read = self._ends, list(self._read)
+        other._ends, other._width, other._read = self._ends, self._width, list(self._read)
         other._matcher = self._matcher.deep_copy()
         return other
 
     def allowed(self, written: Sequence[int]) -> np.ndarray | None:
-        """Sorted ids that may follow `written`, the tokens behind the prompt.
+        """(V,) bool, the ids that may follow `written`, the tokens behind the prompt.
 
         None if anything may: the text has ended, or left the grammar already, as behind a draft token that
         the grammar refuses (p is 0 there, so no such row is ever drawn from).
@@ -121,15 +122,17 @@ class Mask:
         """
         if not self._follow(list(written)):
             return None
-        ends = np.array(sorted(self._ends))
+        ends = list(self._ends)
         if self._matcher.is_stopped():  # nothing can follow but the end
-            return ends
+            allowed = np.zeros(self._width, dtype=bool)
+            allowed[ends] = True
+            return allowed
         bits = np.frombuffer(self._matcher.compute_bitmask(), dtype=np.uint8)
         self._require_sound()
-        ids = np.flatnonzero(np.unpackbits(bits, bitorder="little"))
-        ids = np.setdiff1d(ids, ends, assume_unique=True)
+        allowed = np.unpackbits(bits, count=self._width, bitorder="little").astype(bool)
         # Where the text may end, each of the model's ends will do.
-        return np.union1d(ids, ends) if self._matcher.is_accepting() else ids
+        allowed[ends] = self._matcher.is_accepting()
+        return allowed
 
     def _follow(self, written: list[int]) -> bool:
         """Lead the parser from what it has read to `written`; False if the grammar does not take that."""

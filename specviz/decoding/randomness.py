@@ -151,13 +151,13 @@ def inverse_cdf(weights: np.ndarray, u: float) -> int:
 
 
 def _far_down(weights: np.ndarray, goal: float, mean: float) -> int:
-    """The token at `goal` on the cumulative weights, of those above the mean where that is enough.
+    """The token at `goal` on the cumulative weights, of the few far above the mean where that is enough.
 
     Sorting the values alone is many times faster than sorting the ids with them, and one value leads to its
     token: of equal ones the lower id stands first.
     """
-    for floor in (mean, 0.0):
-        rising = np.sort(weights[np.flatnonzero(weights > floor)])
+    for floor in (8.0 * mean, mean, 0.0):
+        rising = np.sort(weights[weights > floor])
         sums = np.cumsum(rising[::-1])
         if len(sums) and goal < sums[-1]:
             break

@@ -164,7 +164,7 @@ def _position(
         return Position(**common, **NO_DRAFT, table=table, rest=rest)
     q, token = full_q[held], proposal.tokens[row]
     q_logs = None if proposal.log_probs is None else proposal.log_probs[row][held]
-    excess = np.maximum(np.subtract(p, q, out=work[0]), 0.0, out=work[0])
+    excess = np.subtract(np.maximum(p, q, out=work[0]), q, out=work[0])
     excess_mass = float(excess.sum())
     leading += [_names(held, heaviest(q, LEADING)), _names(held, heaviest(excess, LEADING))]
     if proposal.logits is not None and (q_logs is None or _constrained(proposal.removed, row)):
@@ -235,7 +235,7 @@ def _kl(p: np.ndarray, q: np.ndarray, p_entropy: float, q_logs: np.ndarray | Non
 
     KL is not negative; rounding of nearly equal rows is cut off at 0.
     """
-    if ((q == 0.0) & (p > 0.0)).any():
+    if q.min() == 0.0 and ((q == 0.0) & (p > 0.0)).any():
         return None
     if q_logs is None:
         ids = np.flatnonzero(q > 0.0)  # p has nothing elsewhere
@@ -267,6 +267,9 @@ def _committed_log_probs(made: Made) -> tuple[tuple[float | None, ...], tuple[fl
     for row, token in enumerate(made.committed):
         p = float(made.target.probs[row, token])
         effective.append(log(p) if p > 0.0 else None)
+        if made.target.plain:
+            raw.append(float(made.target_logits[row, token]) - float(made.target.logsumexp[row]))
+            continue
         logits = made.target_logits[row]
         if made.target_available is not None:
             logits = logits[made.target_available]

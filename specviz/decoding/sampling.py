@@ -14,7 +14,7 @@ import numpy as np
 
 from specviz.decoding.controls import COLDEST as COLDEST
 from specviz.decoding.controls import REMOVED as REMOVED
-from specviz.decoding.controls import NothingLeft, constrain
+from specviz.decoding.controls import NothingLeft, penalised, removals
 from specviz.decoding.controls import SamplingConfig as SamplingConfig
 
 # Less than any score that matters, in place of -inf: its exponential is 0, and so is their product.
@@ -42,12 +42,14 @@ class Effective:
         logsumexp: (R,) log normaliser of the scores behind `probs`; NaN for greedy rows.
         log_probs: (R, V) float64 natural logs of `probs` where those are positive, any finite number
             elsewhere; None for greedy rows.
+        plain: True if `probs` are the softmax of the logits as the model gave them.
     """
 
     probs: np.ndarray
     removed: np.ndarray | None
     logsumexp: np.ndarray
     log_probs: np.ndarray | None = None
+    plain: bool = False
 
     def at(self, rows: Sequence[int]) -> "Effective":
         """Some of the rows."""
@@ -57,6 +59,7 @@ class Effective:
             None if self.removed is None else self.removed[rows],
             self.logsumexp[rows],
             None if self.log_probs is None else self.log_probs[rows],
+            self.plain,
         )
 
     @property
@@ -89,7 +92,7 @@ def effective_probs(
         NothingLeft: if the controls remove every token.
     """
     scores, removed = _available_scores(logits, available)
-    scores, removed = _constrained(sampling, scores, removed, prefixes)
+    removed = _constrain(sampling, scores, removed, prefixes, available)
     if not sampling.greedy and sampling.temperature != 1.0:
         scores /= sampling.temperature
     highest = scores.max(axis=1, keepdims=True)
@@ -101,7 +104,7 @@ def effective_probs(
     if removed is not None:
         np.maximum(scores, NOTHING, out=scores)
     weights = np.exp(scores)
-    if sampling.top_k or sampling.top_p < 1.0 or sampling.min_p:
+    if sampling.filtered:
         if removed is None:
             removed = np.zeros(scores.shape, dtype=np.uint8)
         for row in range(len(scores)):
@@ -110,7 +113,8 @@ def effective_probs(
     weights /= total
     log_total = np.log(total)
     scores -= log_total
-    return Effective(weights, removed, (highest + log_total)[:, 0], scores)
+    plain = sampling.temperature == 1.0 and not (sampling.constrained or sampling.filtered)
+    return Effective(weights, removed, (highest + log_total)[:, 0], scores, plain)
 
 
 def _available_scores(
@@ -131,24 +135,28 @@ def _available_scores(
     return scores, removed
 
 
-def _constrained(
+def _constrain(
     sampling: SamplingConfig,
     scores: np.ndarray,
     removed: np.ndarray | None,
     prefixes: Sequence[Sequence[int]],
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """The scores after everything that comes before the temperature."""
-    if not sampling.constrained:
-        return scores, removed  # and no reason to import transformers
-    import torch
+    available: np.ndarray | None,
+) -> np.ndarray | None:
+    """Everything that comes before the temperature, done to `scores` in place; the codes of what it removes."""
+    if sampling.bias:
+        ids, values = zip(*sampling.bias, strict=True)
+        scores[:, list(ids)] += values
+    if sampling.repetition_penalty != 1.0:
+        import torch
 
-    tensor, gone = constrain(sampling, torch.from_numpy(scores), prefixes)
-    if removed is None and gone:
-        removed = np.zeros(scores.shape, dtype=np.uint8)
-    for code, where in gone:
-        assert removed is not None
-        removed[where.numpy() & (removed == 0)] = code
-    return tensor.numpy(), removed
+        for row, prefix in zip(scores, prefixes, strict=True):
+            seen = np.array(prefix, dtype=np.intp)
+            row[seen] = penalised(sampling, torch.from_numpy(row[seen])).numpy()
+    codes = removals(sampling, prefixes, scores.shape[1], available)
+    if codes is None:
+        return removed
+    np.copyto(scores, -np.inf, where=codes > 0)
+    return codes if removed is None else np.where(removed == 0, codes, removed)
 
 
 def _filter(sampling: SamplingConfig, scores: np.ndarray, weights: np.ndarray, removed: np.ndarray) -> None:

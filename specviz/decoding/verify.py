@@ -93,7 +93,7 @@ def residual(p: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, bool]:
 
     Empty means that p and q agree to the last bit wherever p is larger; p itself is returned then.
     """
-    weights = np.maximum(np.subtract(p, q, dtype=np.float64), 0.0)
+    weights = np.subtract(np.maximum(p, q), q, dtype=np.float64)
     if weights.any():
         return weights, False
     return np.asarray(p, dtype=np.float64), True
