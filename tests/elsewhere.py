@@ -4,12 +4,16 @@ Its tensors refuse `numpy()` and `tolist()`, and refuse to meet the CPU's in one
 Every operation is done by the CPU's kernels, so that results can be compared.
 """
 
+from dataclasses import fields, replace
 from functools import cache
 
+import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
+
+from specviz.decoding.run import DecodingRun
 
 NAME = "elsewhere"
 HERE = torch.device("cpu")
@@ -164,9 +168,48 @@ def move(pair, device=None):
     return pair
 
 
+def move_checkpoint(draft, target):
+    """A draft of `specviz.models.checkpoints` and its target on the device."""
+    device = _device()
+    parts = [getattr(draft, name) for name in ("body", "embedding") if hasattr(draft, name)]
+    parts += [block for chain in getattr(draft, "chains", ()) for block in chain]
+    heads = getattr(draft, "matrices", None) or [draft.head]
+    with Elsewhere():
+        for part in (target.model, *parts, *(head.linear for head in heads)):
+            _move(part, device)
+    target.device = device
+
+
 def _move(module, device):
     for part in module.modules():
         for tensors in (part._parameters, part._buffers):
             for name, tensor in tensors.items():
                 if tensor is not None and tensor.device != device:
                     tensors[name] = tensor.detach().to(device)
+
+
+def same(value, other):
+    """Equal, floats within rounding of sums; types too."""
+    if isinstance(value, float) and isinstance(other, float):
+        return value == pytest.approx(other, rel=1e-9, abs=1e-12)
+    if isinstance(value, tuple) and isinstance(other, tuple):
+        return len(value) == len(other) and all(map(same, value, other))
+    if hasattr(value, "__dataclass_fields__"):
+        return type(value) is type(other) and all(
+            same(getattr(value, f.name), getattr(other, f.name)) for f in fields(value)
+        )
+    return type(value) is type(other) and value == other
+
+
+def timeless(round):
+    times = ("draft_seconds", "verify_seconds", "other_seconds", "record_seconds")
+    return replace(round, **dict.fromkeys(times, 0.0))
+
+
+def require_same_there(pair, prompt, **settings):
+    """The rounds computed as on a device are those of the host."""
+    here, there = (DecodingRun(pair, prompt, on_device=stays, **settings) for stays in (False, True))
+    assert here.stage is None and there.stage is not None
+    for one, other in zip(here, there, strict=True):
+        assert same(timeless(one), timeless(other))
+    assert here.tokens == there.tokens

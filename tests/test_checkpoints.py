@@ -8,6 +8,7 @@ import pytest
 import torch
 from branching import enumerate_law
 from drafts import DraftedPair
+from elsewhere import Elsewhere, move_checkpoint, require_same_there, same, timeless
 from tables import total_variation
 from test_drafters import PROMPT, plain_law
 from tiny import VOCAB, letter_tokenizer
@@ -145,6 +146,27 @@ def test_a_run_drafts_what_the_formulas_say(name, tmp_path):
         np.testing.assert_allclose(run.recent.draft_probs, probs, atol=2e-5)
         compared += round.k
     assert compared >= 8
+    require_same_there(pair_with(draft, target), PROMPT, drafter="eagle", k=3, max_new_tokens=9)
+
+
+def test_its_rounds_on_a_device_come_to_the_host_in_one_copy(tmp_path):
+    made = LAYOUTS["EAGLE-3, fewer ids"](7)
+    require_one_copy(lambda folder, target: loaded(folder, made, target), "eagle", tmp_path)
+
+
+def require_one_copy(load, kind, tmp_path):
+    settings = {"drafter": kind, "k": 3, "max_new_tokens": 6, "seed": 2}
+    here, there = target_of(7), target_of(7)
+    host = DecodingRun(pair_with(load(tmp_path / "here", here), here, kind), PROMPT, **settings)
+    draft = load(tmp_path / "there", there)
+    move_checkpoint(draft, there)
+    with Elsewhere() as device:
+        run = DecodingRun(pair_with(draft, there, kind), PROMPT, on_device=True, **settings)
+        for expected in host:
+            device.clear()
+            assert same(timeless(run.step()), timeless(expected))
+            assert (device.down, device.waits) == (1, [])
+    assert run.tokens == host.tokens and sum(round.k for round in run.rounds) > 0
 
 
 @pytest.mark.parametrize("verifier", [None, verify_whole_block], ids=["token", "block"])

@@ -1,24 +1,26 @@
 """A round on the model's device: the same rounds as on the host, and what it copies and waits for."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from drafts import llama_drafts
-from elsewhere import Elsewhere, move
+from elsewhere import Elsewhere, move, same, timeless
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specviz.decoding import codec
 from specviz.decoding.block import verify_whole_block
 from specviz.decoding.device import laws, rules
+from specviz.decoding.device.transfer import Ids
+from specviz.decoding.grammar import Grammar
 from specviz.decoding.randomness import SeededRandomness, inverse_cdf
 from specviz.decoding.run import DecodingRun, RunError
 from specviz.decoding.sampling import SamplingConfig, effective_probs
 from specviz.decoding.verify import verify_block
 
-KINDS = ("model", "ngram", "suffix", "early-exit", "medusa", "eagle")
+KINDS = ("model", "ngram", "suffix", "early-exit", "medusa", "eagle", "parallel", "combined")
 PROMPT = (5, 17, 33, 9, 5, 17)
 CONTROLS = [
     SamplingConfig(),
@@ -31,27 +33,28 @@ CONTROLS = [
 ]
 
 
+LETTERS = Grammar("regex", "[a-z]{2,9}(ab|c)*")
+CONSTRAINTS = {
+    "bias": SamplingConfig(0.8, bias=((7, 3.0), (9, -2.5), (61, 5.0))),
+    "forced": SamplingConfig(forced=(5, 9, 33)),
+    "least": SamplingConfig(min_new_tokens=7),
+    "grammar": SamplingConfig(grammar=LETTERS),
+    "greedy grammar": SamplingConfig(0.0, grammar=LETTERS),
+    "all": SamplingConfig(
+        1.2, 30, 0.9, 0.01, 1.3, (3, 4), ((7, 2.0),), (5, 9), 6, Grammar("regex", "[a-z]{2,40}")
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def ending():
+    """Texts can end, as grammars need, and tokens below 26 are letters."""
+    return llama_drafts(64, ids=(0, *range(2, 61)), eos=[60])
+
+
 @pytest.fixture(scope="module")
 def pair():
     return llama_drafts(64, ids=tuple(range(2, 61)))
-
-
-def same(value, other):
-    """Equal, floats within rounding of sums; types too."""
-    if isinstance(value, float) and isinstance(other, float):
-        return value == pytest.approx(other, rel=1e-9, abs=1e-12)
-    if isinstance(value, tuple) and isinstance(other, tuple):
-        return len(value) == len(other) and all(map(same, value, other))
-    if hasattr(value, "__dataclass_fields__"):
-        return type(value) is type(other) and all(
-            same(getattr(value, f.name), getattr(other, f.name)) for f in fields(value)
-        )
-    return type(value) is type(other) and value == other
-
-
-def timeless(round):
-    times = ("draft_seconds", "verify_seconds", "other_seconds", "record_seconds")
-    return replace(round, **dict.fromkeys(times, 0.0))
 
 
 def both(pair, **more):
@@ -98,7 +101,7 @@ def test_distributions_are_those_of_the_host(sampling, available):
     for logits in (smooth, coarse):
         prefixes = [[1, 2], [1, 2, 69], [1, 2, 69, 5]]
         here = effective_probs(logits, prefixes, sampling, available)
-        ids = None if available is None else torch.from_numpy(available)
+        ids = None if available is None else Ids(available, torch.from_numpy(available))
         found = laws.effective_probs(torch.from_numpy(logits), prefixes, sampling, ids)
         assert found.probs.numpy() == pytest.approx(here.probs, rel=1e-14, abs=0.0)
         assert found.logsumexp.numpy() == pytest.approx(here.logsumexp, rel=1e-14, nan_ok=True)
@@ -187,6 +190,34 @@ def test_logits_that_are_not_finite_stop_the_run_and_name_the_place(pair, monkey
     assert "round 2, position" in said[1][0]
 
 
+@pytest.mark.parametrize(
+    ("kind", "where"),
+    [("model", "both"), ("model", "target"), ("model", "draft"), ("suffix", "both"), ("medusa", "both")],
+)
+@pytest.mark.parametrize("name", CONSTRAINTS)
+def test_constraints_are_those_of_the_host(ending, name, kind, where):
+    constrained, free = CONSTRAINTS[name], SamplingConfig(1.1)
+    here, there = both(
+        ending,
+        drafter=kind,
+        sampling=free if where == "draft" else constrained,
+        draft_sampling=free if where == "target" else constrained,
+    )
+    assert here.stage is None and there.stage is not None
+    for one, other in zip(here, there, strict=True):
+        assert same(timeless(one), timeless(other))
+    assert here.tokens == there.tokens and sum(round.k for round in here.rounds) > 0
+
+
+def test_a_draft_that_the_controls_leave_nothing_ends_its_block_there_too(ending):
+    """It has no token 1, which is forced third."""
+    sampling = SamplingConfig(forced=(5, 9, 1, 7))
+    here, there = both(ending, drafter="medusa", sampling=sampling, max_new_tokens=8)
+    for one, other in zip(here, there, strict=True):
+        assert same(timeless(one), timeless(other))
+    assert there.tokens[len(PROMPT) :][:4] == [5, 9, 1, 7]
+
+
 def test_a_vocabulary_that_is_banned_as_a_whole_stops_the_run(pair):
     run = both(pair, sampling=SamplingConfig(banned=tuple(range(64))), draft_sampling=SamplingConfig())[1]
     with pytest.raises(RunError, match=r"target.*the controls leave no token"):
@@ -210,8 +241,6 @@ def test_whoever_looks_at_rows_on_the_host_gets_them_there(pair):
     assert get_fault("no-stop").start(pair, PROMPT).stage is None
     with pytest.raises(ValueError, match="on the host"):
         get_fault("no-stop").start(pair, PROMPT, on_device=True)
-    with pytest.raises(ValueError, match="on the host"):
-        DecodingRun(pair, PROMPT, on_device=True, sampling=SamplingConfig(min_new_tokens=2))
 
 
 def test_the_token_rule_is_the_default_one_on_the_device_too(pair):
@@ -249,6 +278,39 @@ def test_a_round_comes_to_the_host_in_one_copy_and_waits_for_nothing_else(kind, 
                 assert device.up <= 5 + own + bans
                 assert device.up == 3 or not expected.k or (kind, sampling) != ("model", CONTROLS[0])
     assert len(run.rounds) > 2 and run.finish == host.finish and run.tokens == host.tokens
+
+
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [("bias", "both"), ("all", "both"), ("grammar", "target")],
+)
+def test_constraints_go_up_and_no_row_comes_down(name, where):
+    """Bans, bias, forced tokens and a least number of tokens cost nothing that is waited for. A grammar is
+    followed on the host, so each drafted token comes over, alone."""
+    controls = {"target": SamplingConfig(), "draft": SamplingConfig()}
+    controls |= {model: CONSTRAINTS[name] for model in controls if where in (model, "both")}
+    sampling, draft_sampling = controls.values()
+    here, there = (llama_drafts(64, ids=(0, *range(2, 61)), eos=[60]) for _ in range(2))
+    settings = {
+        "k": 3,
+        "max_new_tokens": 5,
+        "seed": 3,
+        "sampling": sampling,
+        "draft_sampling": draft_sampling,
+    }
+    host = DecodingRun(here, PROMPT, **settings)
+    move(there)
+    with Elsewhere() as device:
+        run = DecodingRun(there, PROMPT, on_device=True, **settings)
+        for expected in host:
+            device.clear()
+            assert same(timeless(run.step()), timeless(expected))
+            assert device.down == 1 + (expected.k if CONSTRAINTS[name].grammar else 0)
+            assert device.waits == []
+            # Plain rounds take 3; bias two and what is removed one for each of K + 1 passes.
+            more = (len(controls) if where == "both" else 1) * (expected.k + 1) * 3
+            assert expected.number == 1 or device.up <= 5 + expected.k + more
+    assert run.finish == host.finish and run.tokens == host.tokens and len(run.rounds) > 1
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ import published
 import pytest
 import torch
 from branching import enumerate_law
+from elsewhere import require_same_there
 from tables import total_variation
-from test_checkpoints import loaded, pair_with, target_of
+from test_checkpoints import loaded, pair_with, require_one_copy, target_of
 from test_drafters import PROMPT, plain_law
 
 from specviz.__main__ import main
@@ -51,7 +52,13 @@ def test_a_run_drafts_what_the_formulas_say(name, tmp_path):
             probs = np.exp(logits - logits.max(1, keepdims=True))
             np.testing.assert_allclose(run.recent.draft_probs, probs / probs.sum(1, keepdims=True), atol=2e-5)
             compared += round.k
+    require_same_there(pair, PROMPT, drafter="medusa", k=3, max_new_tokens=16)
     assert compared >= 8
+
+
+def test_its_rounds_on_a_device_come_to_the_host_in_one_copy(tmp_path):
+    made = LAYOUTS["vLLM, fewer ids, bias"](7)
+    require_one_copy(lambda folder, target: loaded(folder, made, target), "medusa", tmp_path)
 
 
 @pytest.mark.slow

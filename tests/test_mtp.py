@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from branching import enumerate_law
+from elsewhere import require_same_there
 from safetensors.torch import load_file, save_file
 from tables import total_variation
 from tiny import VOCAB, letter_tokenizer, save
@@ -131,6 +132,7 @@ def test_a_run_drafts_what_transformers_computes(family, published):
             probs /= probs.sum(1, keepdims=True)
             np.testing.assert_allclose(run.recent.draft_probs, probs, atol=1e-4)
             compared += round.k
+    require_same_there(pair, "the end of it", drafter="mtp", k=3, max_new_tokens=16, seed=2)
     assert compared >= 6
     assert run.trace().drafter == "mtp" and run.trace().pair.draft.name.endswith("MTP")
 

@@ -231,7 +231,7 @@ def permits(sampling: SamplingConfig, prefix: Sequence[int], token: int) -> bool
         return True
     if token in sampling.ends and len(prefix) - sampling.start < sampling.min_new_tokens:
         return False
-    if (forced := _forced(sampling, prefix)) not in (None, token):
+    if _forced(sampling, prefix) not in (None, token):
         return False
     allowed = _by_grammar(sampling, prefix)
     return allowed is None or bool(allowed[token])

@@ -150,11 +150,11 @@ def _land(
 
     proposal = stage.lifted(proposal)
     judged = stage.verifier(effective.probs, proposal.probs, proposal.tokens, draws)
-    model = getattr(run.drafter, "model", getattr(run.drafter, "heads", None))
-    available = getattr(model, "available", None)
-    greedy = (run.sampling.greedy, run.draft_sampling.greedy)
+    drafter: Any = getattr(run.drafter, "inner", run.drafter)
+    model = getattr(drafter, "model", getattr(drafter, "heads", None))
+    available = None if model is None else model.available
     try:
-        return stage.land(proposal, logits, effective, judged, available, greedy)
+        return stage.land(proposal, logits, effective, judged, available, (run.sampling, run.draft_sampling))
     except Trouble as trouble:
         names = {"draft": draft_name(run), "target": f"target {run.pair.target.name}"}
         if not trouble.model:

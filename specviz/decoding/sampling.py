@@ -142,7 +142,7 @@ def _constrain(
     prefixes: Sequence[Sequence[int]],
     available: np.ndarray | None,
 ) -> np.ndarray | None:
-    """Everything that comes before the temperature, done to `scores` in place; the codes of what it removes."""
+    """What comes before the temperature, done to `scores` in place; the codes of what it removes."""
     if sampling.bias:
         ids, values = zip(*sampling.bias, strict=True)
         scores[:, list(ids)] += values

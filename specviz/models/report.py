@@ -231,7 +231,8 @@ def _rows(target: Place, draft: Place) -> Line:
     return Line(
         "rows",
         "fine",
-        "computed and judged in float64 on the GPU; one copy a round brings what a trace keeps",
+        "computed and judged in float64 on the GPU; one copy a round brings what a trace keeps. Trees of "
+        "candidates and wrong engines take their rows to the CPU; a grammar reads each drafted token there",
     )
 
 

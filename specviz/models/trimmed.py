@@ -54,10 +54,7 @@ class TrimmedHead:
         return self.spread_there(self.head(states).float())
 
     def spread_there(self, logits: Any) -> Any:
-        import torch
-
-        made = torch.full((len(logits), self.vocab_size), -torch.inf, device=logits.device)
-        return made.index_copy(1, self._ids_there, logits)
+        return spread_there(logits, self._ids_there, self.vocab_size)
 
 
 def spread(logits: np.ndarray, ids: np.ndarray, vocab_size: int) -> np.ndarray:
@@ -65,6 +62,14 @@ def spread(logits: np.ndarray, ids: np.ndarray, vocab_size: int) -> np.ndarray:
     made = np.full((len(logits), vocab_size), -np.inf, dtype=np.float32)
     made[:, ids] = logits
     return made
+
+
+def spread_there(logits: Any, ids: Any, vocab_size: int) -> Any:
+    """`spread` with tensors on one device."""
+    import torch
+
+    made = torch.full((len(logits), vocab_size), -torch.inf, device=logits.device)
+    return made.index_copy(1, ids, logits)
 
 
 class TrimmedDraft(TransformersModel):

@@ -3,23 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
-from specviz.decoding.device.transfer import ids_on
+from specviz.decoding.controls import penalised, removals
+from specviz.decoding.device.transfer import Ids, ids_on, upload
 from specviz.decoding.sampling import NOTHING, REMOVED, Effective, SamplingConfig
-
-
-def handles(sampling: SamplingConfig) -> bool:
-    """True if these controls can be applied without knowing on the host what was drafted."""
-    plain = SamplingConfig(
-        sampling.temperature,
-        sampling.top_k,
-        sampling.top_p,
-        sampling.min_p,
-        sampling.repetition_penalty,
-        sampling.banned,
-    )
-    return sampling == plain
 
 
 @torch.inference_mode()
@@ -27,21 +16,24 @@ def effective_probs(
     logits: torch.Tensor,
     prefixes: Sequence[Sequence[Any]],
     sampling: SamplingConfig,
-    available: torch.Tensor | None = None,
+    available: Ids | None = None,
 ) -> Effective:
     """`sampling.effective_probs` with tensors on one device, and no wait for it.
 
-    Logits that are not finite and a vocabulary that is banned as a whole raise nothing here: such a row is
-    NaN, and whoever copies the round says so.
+    Logits that are not finite raise nothing here: such a row is NaN, and whoever copies the round says so.
 
     Args:
         logits: (R, V) of any float type.
-        prefixes: R sequences of token ids, the drafted ones as tensors (1,).
+        prefixes: R sequences of token ids, the drafted ones as tensors (1,); under a grammar, which reads
+            them, as numbers.
         sampling: the controls.
-        available: (n,) ids that the model can emit, None for all.
+        available: ids that the model can emit, None for all.
+
+    Raises:
+        NothingLeft: if the controls remove every token.
     """
-    scores, removed = _available_scores(logits, available)
-    scores, removed = _penalised(sampling, scores, removed, prefixes)
+    scores, removed = _available_scores(logits, None if available is None else available.there)
+    removed = _constrain(sampling, scores, removed, prefixes, available)
     if not sampling.greedy:
         scores = scores / sampling.temperature
     highest = scores.amax(1, keepdim=True)
@@ -73,27 +65,31 @@ def _available_scores(
     return spread, removed.index_fill(1, available, 0)
 
 
-def _penalised(
+def _constrain(
     sampling: SamplingConfig,
     scores: torch.Tensor,
     removed: torch.Tensor | None,
     prefixes: Sequence[Sequence[Any]],
-) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The scores after repetition penalty and bans, by transformers' processors."""
-    if sampling.repetition_penalty == 1.0 and not sampling.banned:
-        return scores, removed
-    from transformers.generation import logits_process as hf
+    available: Ids | None,
+) -> torch.Tensor | None:
+    """What comes before the temperature, done to `scores` in place; the codes of what it removes.
 
+    What is removed is known on the host and goes up, a byte a token; no row comes down for it.
+    """
+    device = scores.device
+    if sampling.bias:
+        ids, values = (upload(np.array(column), device) for column in zip(*sampling.bias, strict=True))
+        scores.index_add_(1, ids, values.double().expand(len(scores), -1))
     if sampling.repetition_penalty != 1.0:
-        penalty = hf.RepetitionPenaltyLogitsProcessor(float(sampling.repetition_penalty))
-        rows = zip(prefixes, scores.split(1), strict=True)
-        scores = torch.cat([penalty(ids_on(prefix, scores.device)[None], row) for prefix, row in rows])
-    if sampling.banned:
-        ids = ids_on([id for id in sampling.banned if id < scores.shape[1]], scores.device)
-        scores = scores.index_fill(1, ids, -torch.inf)
-        gone = torch.zeros_like(scores, dtype=torch.uint8).index_fill(1, ids, _code("banned"))
-        removed = gone if removed is None else torch.where(removed == 0, gone, removed)
-    return scores, removed
+        for row, prefix in zip(scores.unbind(), prefixes, strict=True):
+            seen = ids_on(prefix, device)
+            row.scatter_(0, seen, penalised(sampling, row.gather(0, seen)))
+    found = removals(sampling, prefixes, scores.shape[1], None if available is None else available.here)
+    if found is None:
+        return removed
+    codes = upload(found, device)
+    scores.masked_fill_(codes > 0, -torch.inf)
+    return codes if removed is None else torch.where(removed == 0, codes, removed)
 
 
 def _filtered(

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from specviz.decoding.controls import BY_TEXT, SamplingConfig
 from specviz.decoding.device.rules import Judged
 from specviz.decoding.device.transfer import bring, ids_on
 from specviz.decoding.drafters.base import Proposal
@@ -44,7 +45,7 @@ def land(
     judged: Judged,
     available: torch.Tensor | None,
     draft_available: torch.Tensor | None,
-    greedy: tuple[bool, bool],
+    controls: tuple[SamplingConfig, SamplingConfig],
 ) -> Landed:
     """Everything that the host has to know of a round, in one copy.
 
@@ -54,7 +55,7 @@ def land(
         target: effective distributions of the same rows.
         judged: the judgement.
         available, draft_available: ids that the models can emit, None for all.
-        greedy: whether target and draft have temperature 0, where tables keep the largest logits too.
+        controls: of target and draft.
     """
     k, width = len(proposal.tokens), logits.shape[1]
     p: Any = target.probs
@@ -79,7 +80,7 @@ def land(
         draft_logits = torch.cat([draft_logits, torch.full_like(draft_logits[:1], -torch.inf)])
     if proposal.logsumexp is not None:
         made["draft_logsumexp"] = _tensor(proposal.logsumexp)
-    candidates = _candidates(p, q, tokens, judged, logits, draft_logits, target, proposal, greedy)
+    candidates = _candidates(p, q, tokens, judged, logits, draft_logits, target, proposal, controls)
     made |= _tables(candidates, p, q, logits, draft_logits, target.removed, proposal.removed)
     found = bring(made)
     return Landed(
@@ -142,27 +143,32 @@ def _candidates(
     draft_logits: torch.Tensor | None,
     target: Effective,
     proposal: Proposal,
-    greedy: tuple[bool, bool],
+    controls: tuple[SamplingConfig, SamplingConfig],
 ) -> torch.Tensor:
     """Ids (K + 1, n) of each row's table, some of them more than once; V stands for none."""
     width = p.shape[1]
     found = [_leading(p, 0.0), _leading(q, 0.0), _leading((p - q).clamp(min=0.0), 0.0)]
-    if greedy[0]:
-        found.append(_leading(_inside(logits.double(), target.removed), -torch.inf))
-    if greedy[1] and draft_logits is not None:
-        inside = _inside(draft_logits[:-1].double(), proposal.removed)
-        found.append(_leading(torch.cat([inside, draft_logits[-1:].double()]), -torch.inf))
+    if controls[0].greedy or controls[0].placed:
+        found.append(_leading_logits(logits, target.removed, controls[0].greedy))
+    if draft_logits is not None and (controls[1].greedy or controls[1].placed):
+        ids = _leading_logits(draft_logits[:-1], proposal.removed, controls[1].greedy)
+        found.append(torch.cat([ids, torch.full_like(ids[:1], width)]))
     rows = torch.arange(len(p), device=p.device)
     drawn = torch.where(rows == judged.kept, judged.token, width)
     drafted = torch.where(rows < len(p) - 1, tokens, width)
     return torch.cat([*found, drawn[:, None], drafted[:, None]], dim=1)
 
 
-def _inside(logits: torch.Tensor, removed: Any) -> torch.Tensor:
-    """Logits (R, V) with -inf where a model has no such token."""
+def _leading_logits(logits: torch.Tensor, removed: Any, every: bool) -> torch.Tensor:
+    """Ids (R, 2·LEADING) of the largest logits (R, V), in every row or where a control looked at the text."""
+    logits = logits.double()
     if removed is None:
-        return logits
-    return torch.where(removed == REMOVED.index("vocabulary"), -torch.inf, logits)
+        return _leading(logits, -torch.inf)
+    ids = _leading(logits.masked_fill(removed == REMOVED.index("vocabulary"), -torch.inf), -torch.inf)
+    if every:
+        return ids
+    by_text = torch.stack([(removed == code).any(1) for code in BY_TEXT]).any(0)
+    return torch.where(by_text[:, None], ids, logits.shape[1])
 
 
 def _leading(values: torch.Tensor, above: float) -> torch.Tensor:

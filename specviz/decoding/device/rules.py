@@ -21,18 +21,21 @@ class Uniforms:
     Args:
         here: where they come from; it stays what the trace reads them from.
         k: draft rows.
+        reads: True if drafted tokens have to be known on the host, one by one.
     """
 
-    def __init__(self, here: RoundRandomness, k: int, device: torch.device) -> None:
+    def __init__(self, here: RoundRandomness, k: int, device: torch.device, reads: bool = False) -> None:
         self.draft_u, self.accept_u, self.correct_u = here.draft_u, here.accept_u, here.correct_u
         values = [*(here.draft_u(i) for i in range(k)), *(here.accept_u(i) for i in range(k))]
         self._there = upload([*values, here.correct_u()], device)
         self._k = k
+        self._reads = reads
 
     @torch.inference_mode()
-    def draft(self, row: int, weights: torch.Tensor) -> torch.Tensor:
-        """A token (1,) drawn from weights (V,)."""
-        return draw(weights, self._there[row : row + 1])
+    def draft(self, row: int, weights: torch.Tensor) -> Any:
+        """A token drawn from weights (V,): a tensor (1,), or a number if it has to be known."""
+        token = draw(weights, self._there[row : row + 1])
+        return int(token.cpu()) if self._reads else token
 
     def accepts(self, rows: int) -> torch.Tensor:
         """(rows,) what the acceptance probabilities are compared with."""

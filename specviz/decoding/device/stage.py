@@ -10,8 +10,8 @@ import torch
 
 from specviz.decoding.device import laws, record
 from specviz.decoding.device.rules import RULES, Judged, Uniforms
-from specviz.decoding.device.transfer import upload
-from specviz.decoding.drafters import COPYING
+from specviz.decoding.device.transfer import Ids, upload
+from specviz.decoding.drafters import COPYING, named
 from specviz.decoding.drafters.base import Proposal
 from specviz.decoding.protocols import ModelOutput, Pair
 from specviz.decoding.randomness import RoundRandomness
@@ -19,8 +19,6 @@ from specviz.decoding.record import Made, outline
 from specviz.decoding.sampling import Effective, NonFiniteLogits, SamplingConfig
 from specviz.decoding.trace import Round
 from specviz.decoding.verify import Verifier, VerifyError, check_pair
-
-KINDS = COPYING | {"model", "early-exit", "medusa", "eagle"}
 
 
 class Trouble(ValueError):
@@ -53,9 +51,9 @@ class There:
         return self
 
     @cached_property
-    def available(self) -> torch.Tensor | None:
+    def available(self) -> Ids | None:
         ids = self.model.available
-        return None if ids is None else upload(ids, self.device)
+        return None if ids is None else Ids(ids, upload(ids, self.device))
 
     def forward(self, *args: Any, **kwargs: Any) -> ModelOutput:
         return self.model.forward_there(*args, **kwargs)
@@ -89,6 +87,10 @@ class PairThere:
     def eagle(self) -> There | None:
         return self._there(self.pair.eagle)
 
+    @property
+    def mtp(self) -> There | None:
+        return self._there(self.pair.mtp)
+
     def early_exit(self, layers: int | None) -> There:
         return There(self.pair.early_exit(layers), self.device)
 
@@ -109,7 +111,8 @@ def stage_for(
         pair: what runs.
         drafter: the kind, or the drafter itself, whose rows then stay on the host.
         verifier: an exact rule; any other judges on the host.
-        controls: of target and draft; those that have to read drafted tokens keep the rows on the host.
+        controls: of target and draft. Under a grammar, which is followed on the host, each drafted token is
+            read when it is drawn.
         wanted: True or False decide; None takes the device where the target is on CUDA.
 
     Raises:
@@ -119,21 +122,29 @@ def stage_for(
     device = getattr(target, "device", None)
     if not (device is not None and device.type == "cuda" if wanted is None else wanted):
         return None
-    kind = drafter.partition(":")[0] if isinstance(drafter, str) else ""
-    parts = {"model": pair.draft, "medusa": pair.medusa, "eagle": pair.eagle}
-    drafts = parts.get(kind, target)
     possible = (
-        kind in KINDS
+        isinstance(drafter, str)
         and verifier in RULES
-        and all(laws.handles(sampling) for sampling in controls)
-        and all(hasattr(model, "forward_there") for model in (target, drafts))
-        and getattr(drafts, "device", device) == device
+        and all(
+            hasattr(model, "forward_there") and getattr(model, "device", device) == device
+            for model in (target, *_drafting(pair, drafter))
+        )
     )
     if possible and device is not None:
-        return Stage(pair, device, RULES[verifier])
+        return Stage(pair, device, RULES[verifier], any(sampling.grammar for sampling in controls))
     if wanted:
-        raise ValueError("this drafter, rule or control needs its rows on the host")
+        raise ValueError("this drafter or rule needs its rows on the host")
     return None
+
+
+def _drafting(pair: Pair, kind: str) -> list[Any]:
+    """The models that make a drafter's rows; none for one that copies."""
+    name, settings = named(pair, kind)
+    if name == "combined":
+        return _drafting(pair, settings.get("second", "model"))
+    if name in COPYING or name == "early-exit":  # of the target itself
+        return []
+    return [pair.draft if name in ("model", "parallel") else getattr(pair, name)]
 
 
 class Stage:
@@ -143,17 +154,21 @@ class Stage:
         pair: whose models are on the device.
         device: it has float64.
         verifier: an exact rule, on tensors.
+        reads: True if each drafted token has to be known on the host.
     """
 
     score = staticmethod(laws.effective_probs)
 
-    def __init__(self, pair: Pair, device: torch.device, verifier: Callable[..., Judged]) -> None:
+    def __init__(
+        self, pair: Pair, device: torch.device, verifier: Callable[..., Judged], reads: bool = False
+    ) -> None:
         self.pair = PairThere(pair, device)
         self.device = device
         self.verifier = verifier
+        self.reads = reads
 
     def uniforms(self, here: RoundRandomness, k: int) -> Uniforms:
-        return Uniforms(here, k, self.device)
+        return Uniforms(here, k, self.device, self.reads)
 
     def mark(self) -> Any:
         """A moment in the device's work; see `seconds`."""
@@ -183,17 +198,17 @@ class Stage:
         logits: Any,
         target: Effective,
         judged: Judged,
-        draft_available: torch.Tensor | None,
-        greedy: tuple[bool, bool],
+        draft_available: Ids | None,
+        controls: tuple[SamplingConfig, SamplingConfig],
     ) -> record.Landed:
         """The round on the host.
 
         Raises:
             Trouble: if a distribution could not be used.
         """
-        found = record.land(
-            proposal, logits, target, judged, self.pair.target.available, draft_available, greedy
-        )
+        known = (self.pair.target.available, draft_available)
+        own, its = (None if ids is None else ids.there for ids in known)
+        found = record.land(proposal, logits, target, judged, own, its, controls)
         if "draft_trouble" in found.columns:
             _require_usable("draft", found.columns["draft_trouble"], found.columns["draft_sum"])
         _require_usable("target", found.columns["target_trouble"], found.columns["target_sum"])

@@ -1,10 +1,19 @@
 """What goes to a device, and the one copy that comes back."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ids:
+    """Token ids (n,) on the host and on a device."""
+
+    here: np.ndarray
+    there: torch.Tensor
 
 
 @torch.inference_mode()

@@ -31,7 +31,16 @@ DRAFTERS: dict[str, Any] = {
 # Drafters without a model: they copy.
 COPYING = frozenset({NgramDrafter.kind, SuffixDrafter.kind})
 
-__all__ = ["COPYING", "DRAFTERS", "DraftUnavailable", "Drafter", "Proposal", "make_drafter", "settings_of"]
+__all__ = [
+    "COPYING",
+    "DRAFTERS",
+    "DraftUnavailable",
+    "Drafter",
+    "Proposal",
+    "make_drafter",
+    "named",
+    "settings_of",
+]
 
 
 def make_drafter(kind: str, pair: Pair, sampling: SamplingConfig, score: Scorer | None = None) -> Drafter:
@@ -50,11 +59,17 @@ def make_drafter(kind: str, pair: Pair, sampling: SamplingConfig, score: Scorer 
         ValueError: if the kind or its setting is unknown or out of range.
         DraftUnavailable: if the pair lacks what this kind needs.
     """
+    name, settings = named(pair, kind)
+    more = {"make": make_drafter} if name == CombinedDrafter.kind else {}
+    return DRAFTERS[name](pair, sampling, score or effective_probs, **settings, **more)
+
+
+def named(pair: Pair, kind: str) -> tuple[str, dict[str, Any]]:
+    """The name in `DRAFTERS` and the settings, where "model" is the kind of the pair's own draft."""
     name, settings = settings_of(kind)
     if name == "model" and pair.draft is None:
         name = next(iter(getattr(pair, "published", ())), name)
-    more = {"make": make_drafter} if name == CombinedDrafter.kind else {}
-    return DRAFTERS[name](pair, sampling, score or effective_probs, **settings, **more)
+    return name, settings
 
 
 def settings_of(kind: str) -> tuple[str, dict[str, Any]]:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from specviz.decoding.cache import Cache
+from specviz.decoding.device.transfer import ids_on
 from specviz.decoding.features import Features
 from specviz.decoding.protocols import ModelOutput
 from specviz.decoding.trace import ModelInfo
@@ -155,15 +156,26 @@ class PublicEagle:
     def forward(self, tokens: Sequence[int], before: Sequence[Any], cache: Cache) -> ModelOutput:
         """Feed tokens, each with the feature of the token before it."""
         with torch.inference_mode():
-            weight = self.embedding.weight
-            ids = torch.tensor([list(tokens)], device=weight.device)
-            embedded = self.embedding(ids)
-            if isinstance(before[0], Predicted):
-                states = torch.stack([each.state for each in before])[None]
-            else:
-                states = self.body.merged(self._known(before)[None])
-            out, on = self.body(embedded, states, cache)
-            return ModelOutput(self.head(out[:, -1]), Predicted(on[0, -1]))
+            last, predicted = self._pass(tokens, before, cache)
+            return ModelOutput(self.head(last), predicted)
+
+    def forward_there(self, tokens: Sequence[Any], before: Sequence[Any], cache: Cache) -> ModelOutput:
+        """As `forward`, with logits that stay on the device; tokens may be tensors (1,) there."""
+        with torch.inference_mode():
+            last, predicted = self._pass(tokens, before, cache)
+            return ModelOutput(self.head.there(last), predicted)
+
+    def _pass(
+        self, tokens: Sequence[Any], before: Sequence[Any], cache: Cache
+    ) -> tuple[torch.Tensor, Predicted]:
+        """The last token's state (1, width), and what is predicted for it."""
+        embedded = self.embedding(ids_on(tokens, self.embedding.weight.device)[None])
+        if isinstance(before[0], Predicted):
+            states = torch.stack([each.state for each in before])[None]
+        else:
+            states = self.body.merged(self._known(before)[None])
+        out, on = self.body(embedded, states, cache)
+        return out[:, -1], Predicted(on[0, -1])
 
     def _known(self, before: Sequence[Any]) -> torch.Tensor:
         """The target's features (n, width); zeros where there is none, before the first token."""

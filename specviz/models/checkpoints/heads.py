@@ -1,12 +1,13 @@
 """From a draft's states to logits over the target's vocabulary, and the map of a smaller one of its own."""
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from specviz.models.errors import LoadError
 from specviz.models.language_model import TransformersModel
-from specviz.models.trimmed import spread
+from specviz.models.trimmed import spread, spread_there
 
 
 def draft_ids(given: dict[str, Any], count: int, vocabulary: int, source: str) -> np.ndarray:
@@ -59,6 +60,21 @@ class OwnHead:
         inside = self.ids < self.vocab_size
         return spread(logits[:, inside], self.ids[inside], self.vocab_size)
 
+    def there(self, states: Any) -> Any:
+        """As the call, with logits that stay on the device."""
+        places, ids = self._inside_there
+        logits = self.scale * self.linear(states).float()
+        return spread_there(logits.index_select(1, places), ids, self.vocab_size)
+
+    @cached_property
+    def _inside_there(self) -> tuple[Any, Any]:
+        """Places among the head's ids of those inside the vocabulary, and these ids, on the device."""
+        from specviz.decoding.device.transfer import upload
+
+        places = np.flatnonzero(self.ids < self.vocab_size)
+        device = self.linear.weight.device
+        return upload(places, device), upload(self.ids[places], device)
+
 
 class TargetHead:
     """The target's whole head, with whatever it puts behind its last hidden state."""
@@ -73,6 +89,10 @@ class TargetHead:
     def __call__(self, states: Any) -> np.ndarray:
         """States (rows, width) to logits (rows, V) float32."""
         return self.target.on_all(self.target.logits_of(states).float().cpu().numpy())
+
+    def there(self, states: Any) -> Any:
+        """As the call, with logits that stay on the device."""
+        return self.target.on_all_there(self.target.logits_of(states).float())
 
 
 def usable(target: TransformersModel) -> np.ndarray:

@@ -207,14 +207,28 @@ class PublicHeads:
         """Logits (count, V) from a feature (width,)."""
         import torch
 
-        rows = []
         with torch.inference_mode():
-            for chain, matrix in zip(self.chains, self.matrices, strict=True):
-                states = feature[None]
-                for block in chain:
-                    states = states + torch.nn.functional.silu(block(states))
-                rows.append(matrix(states))
-        return np.concatenate(rows)
+            states = [self._states(chain, feature) for chain in self.chains]
+            return np.concatenate([matrix(each) for matrix, each in zip(self.matrices, states, strict=True)])
+
+    def forward_there(self, feature: Any) -> Any:
+        """As `forward`, with logits that stay on the device."""
+        import torch
+
+        with torch.inference_mode():
+            states = [self._states(chain, feature) for chain in self.chains]
+            rows = [matrix.there(each) for matrix, each in zip(self.matrices, states, strict=True)]
+            return torch.cat(rows)
+
+    @staticmethod
+    def _states(chain: list[Any], feature: Any) -> Any:
+        """Of one head, (1, width)."""
+        import torch
+
+        states = torch.stack([feature])
+        for block in chain:
+            states = states + torch.nn.functional.silu(block(states))
+        return states
 
     def info(self) -> ModelInfo:
         return self._info

@@ -21,6 +21,7 @@ from transformers.modeling_layers import MtpModel
 
 from specviz.decoding.cache import Cache
 from specviz.decoding.cache import length as cached
+from specviz.decoding.device.transfer import ids_on
 from specviz.decoding.features import Features
 from specviz.decoding.protocols import ModelOutput
 from specviz.decoding.trace import ModelInfo
@@ -121,26 +122,34 @@ class MtpDraft:
 
     def forward(self, tokens: Sequence[int], before: Sequence[Any], cache: Cache) -> ModelOutput:
         """Feed tokens, each with the feature of the token before it."""
-        module = self.module
         with torch.inference_mode():
-            ids = torch.tensor([list(tokens)], device=module.embed_tokens.weight.device)
-            embedded = module.embed_tokens(ids)
-            states = torch.stack([self._state(each, embedded) for each in before])[None]
-            positions, mask = self._around(embedded, cached(cache))
-            rotary = {"layer_type": module.config.layer_types[0]} if module.has_per_layer_rope else {}
-            out = module.layers[0](
-                embedded,
-                states,
-                position_embeddings=module.rotary_emb(embedded, position_ids=positions, **rotary)
-                if module.rotary_emb is not None
-                else None,
-                attention_mask=mask,
-                position_ids=positions,
-                cache=cache,
-            )
-            if module.use_shared_post_norm:
-                out = module.shared_post_norm(out)
+            out = self._pass(tokens, before, cache)
             return ModelOutput(self.head(out[:, -1]), Predicted(out[0, -1]))
+
+    def forward_there(self, tokens: Sequence[Any], before: Sequence[Any], cache: Cache) -> ModelOutput:
+        """As `forward`, with logits that stay on the device; tokens may be tensors (1,) there."""
+        with torch.inference_mode():
+            out = self._pass(tokens, before, cache)
+            return ModelOutput(self.head.there(out[:, -1]), Predicted(out[0, -1]))
+
+    def _pass(self, tokens: Sequence[Any], before: Sequence[Any], cache: Cache) -> torch.Tensor:
+        """States (1, n, width) behind the fed tokens."""
+        module = self.module
+        embedded = module.embed_tokens(ids_on(tokens, module.embed_tokens.weight.device)[None])
+        states = torch.stack([self._state(each, embedded) for each in before])[None]
+        positions, mask = self._around(embedded, cached(cache))
+        rotary = {"layer_type": module.config.layer_types[0]} if module.has_per_layer_rope else {}
+        out = module.layers[0](
+            embedded,
+            states,
+            position_embeddings=module.rotary_emb(embedded, position_ids=positions, **rotary)
+            if module.rotary_emb is not None
+            else None,
+            attention_mask=mask,
+            position_ids=positions,
+            cache=cache,
+        )
+        return module.shared_post_norm(out) if module.use_shared_post_norm else out
 
     @staticmethod
     def _state(feature: Any, embedded: torch.Tensor) -> torch.Tensor:
