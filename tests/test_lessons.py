@@ -378,6 +378,8 @@ def test_uniforms_in_bfloat16_are_sometimes_zero():
     drawn = torch.rand(2_000_000, generator=torch.Generator().manual_seed(1), dtype=torch.bfloat16)
     assert (drawn == 0).double().mean().item() == pytest.approx(1 / facts.BF16_ZERO, rel=0.1)
     assert drawn.max() < 1
+    for t in (0.1, 0.3, 0.7):
+        assert 0.0005 < (drawn.float() < t).double().mean().item() - t < 0.005
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -10,11 +10,9 @@ from specviz.reading.prose import GLYPHS, number
 from specviz.speed import formulas as cost
 from specviz.ui.shell.palette import (
     DIMMED,
-    DRAFT,
     FAINT,
     NEUTRAL,
     STATE_COLOURS,
-    TARGET,
     bare_axis,
     escaped,
     frame,
@@ -169,43 +167,6 @@ def rates(measured: Sequence[float], alpha: float) -> go.Figure:
     names = [f"position {i}" for i in range(1, len(measured) + 1)]
     model = [alpha**i for i in range(1, len(measured) + 1)]
     return compare(names, [("measured rate", "#009E73", measured), ("αⁱ, if independent", NEUTRAL, model)])
-
-
-def segments(rows: Sequence[tuple[str, Sequence[str]]]) -> go.Figure:
-    """The same text cut in different ways, a row of boxes for each; widths are characters."""
-    figure = go.Figure()
-    for line, (title, pieces) in enumerate(rows):
-        y, x = -line, 0
-        for i, piece in enumerate(pieces):
-            width = len(piece)
-            figure.add_shape(
-                type="rect",
-                x0=x + 0.06,
-                x1=x + width - 0.06,
-                y0=y - 0.28,
-                y1=y + 0.28,
-                line={"color": TARGET if line == 0 else DRAFT, "width": 1.5},
-                fillcolor=TARGET if line == 0 else DRAFT,
-                opacity=0.2 if i % 2 else 0.32,
-            )
-            figure.add_annotation(
-                x=x + width / 2,
-                y=y,
-                text=escaped(piece),
-                showarrow=False,
-                font={"family": "monospace", "size": 13},
-            )
-            x += width
-        figure.add_annotation(
-            x=0, y=y + 0.32, text=title, showarrow=False, xanchor="left", yanchor="bottom", font={"size": 12}
-        )
-    length = max(sum(map(len, pieces)) for _, pieces in rows)
-    figure.update_layout(
-        **frame(70 * len(rows) + 10),
-        xaxis={**bare_axis(), "range": [-0.2, length + 0.2]},
-        yaxis={**bare_axis(), "range": [-len(rows) + 0.6, 0.75]},
-    )
-    return figure
 
 
 def speedups(alpha: float, c: float, slope: float, chosen: int) -> go.Figure:

@@ -181,8 +181,6 @@ def body(lesson: Lesson, level: str) -> None:
         with text:
             st.markdown(lesson.texts[level])
             pictures_of(lesson)
-            if level == "engineer":
-                program(lesson)
         with side.container(border=True, key=keys.TRY_IT):
             badge = ":violet-badge[:material/touch_app: Try it]"
             if lesson.key in WITHOUT_RUN:
@@ -192,6 +190,8 @@ def body(lesson: Lesson, level: str) -> None:
                 trace = choose_run()
                 st.markdown(f"{badge} {_run_name(trace)}")
                 WIDGETS[lesson.key](trace)
+        if level == "engineer":  # over the whole width, so that its lines need not wrap
+            program(lesson)
     st.info(lesson.takeaway, title="Takeaway", icon=":material/bookmark:")
     sources(lesson.sources)
 

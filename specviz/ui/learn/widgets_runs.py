@@ -54,8 +54,9 @@ def memory_bound(trace: Trace) -> None:
     relative = [max(1.0, cost.intensity(n, bits / 8) / balance) for n in ROWS]
     now = max(1.0, intensity / balance)
     words = (
-        f"Computed, weights only: on an H100 a pass over {rows * batch:,} rows takes "
-        f"{number(now)} times the time of reading the weights once."
+        f"Computed, weights only: on an H100 a pass over {count(rows * batch, 'row')} takes "
+        + ("no longer than" if now == 1.0 else f"{number(now)} times as long as")
+        + " reading the weights once."
     )
     chart(
         charts.curve(
@@ -89,19 +90,16 @@ def tokenizers(trace: Trace) -> None:
     text = "".join(ours)
     other = re.findall(r"[^\W\d_]+␣?|\d␣?|.", text)
     cuts = _cuts(ours)
-    shared = len(cuts & _cuts(other))
-    words = f"{shared} of the target's {len(cuts)} cuts are also cuts of the other tokenizer."
-    chart(
-        charts.segments(
-            [
-                ("the target's tokens (recorded)", ours),
-                ("another tokenizer (simulated: a space belongs to the word before it)", other),
-            ]
-        ),
-        keys.LESSON_SEGMENTS,
-        words,
+    both = cuts & _cuts(other)
+    st.markdown(f"**The target's tokens** (recorded)\n\n{_pieces(ours, both)}")
+    st.markdown(
+        "**Another tokenizer's** (simulated: a space belongs to the word before it)\n\n"
+        f"{_pieces(other, both)}"
     )
-    st.markdown(f"{words} Between two shared cuts, neither model's tokens say anything about the other's.")
+    st.markdown(
+        f"{len(both)} of the target's {len(cuts)} cuts are also cuts of the other tokenizer: the green bars. "
+        "Between two shared cuts, neither model's tokens say anything about the other's."
+    )
     pair = trace.pair
     rows = [row for round in trace.rounds for row in round.positions[: round.k]]
     outside = [
@@ -113,6 +111,15 @@ def tokenizers(trace: Trace) -> None:
         f"Over {len(rows)} positions of this run at least {number(max(outside, default=0.0))} of p lay "
         f"outside it in the worst place, {number(median(outside))} in the median (leading tokens only)."
     )
+
+
+def _pieces(pieces: list[str], shared: set[int]) -> str:
+    """The pieces one after the other, with a bar where a shared cut is."""
+    line, at = "", 0
+    for piece in pieces:
+        at += len(piece)
+        line += code(piece) + (" :green[**┃**] " if at in shared else " ")
+    return line
 
 
 def _cuts(pieces: list[str]) -> set[int]:

@@ -174,8 +174,8 @@ def measured_passes(trace: Trace) -> None:
     )
     speed = m["speed"]
     st.caption(
-        f"{speed['note'].capitalize()}. Measured on {m['machine']}, {speed['date']:%-d %B %Y}; the passes "
-        f"{m['date']:%-d %B %Y}."
+        f"{speed['note'][0].upper()}{speed['note'][1:]}. Measured on {m['machine']}, "
+        f"{speed['date']:%-d %B %Y}; the passes {m['date']:%-d %B %Y}."
     )
 
 
