@@ -47,7 +47,7 @@ class Settings(BaseSettings):
     max_k: Annotated[int, Field(ge=1, le=64)] = Field(16, description="draft tokens a round")
     max_prompt: Annotated[int, Field(ge=1, le=1_000_000)] = Field(8000, description="characters of a prompt")
     kept_runs: Annotated[int, Field(ge=64, le=1_000_000)] = Field(
-        2048, description="MiB of runs (caches, rows, traces) that the server keeps for all visitors"
+        512, description="MiB of runs (caches, rows, traces) that the server keeps for all visitors"
     )
     saved_runs: Path | None = Field(
         None, description="folder that runs are written to when the server ends, and read from when it starts"

@@ -1,6 +1,8 @@
 """A server does for its visitors what whoever runs it allows, and says so otherwise."""
 
 from pathlib import Path
+from time import monotonic
+from types import SimpleNamespace
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -111,3 +113,13 @@ def test_a_full_server_says_so(given, monkeypatch):
     monkeypatch.setattr(owner, "visitors", lambda: 3)
     at = page()
     assert "2 visitors at once" in at.info[0].value and not at.button
+
+
+def test_who_has_left_is_not_remembered(monkeypatch):
+    here, now = {"one"}, monotonic()
+    monkeypatch.setattr(owner, "exists", lambda: True)
+    monkeypatch.setattr(owner, "get_instance", lambda: SimpleNamespace(is_active_session=here.__contains__))
+    monkeypatch.setattr(owner, "_sessions", {"a": {"one", "two"}, "b": {"three"}, "c": {"four"}})
+    monkeypatch.setattr(owner, "_seen", dict(zip("abc", (now, now - 2 * owner.AWAY, now), strict=True)))
+    assert owner.visitors() == 1
+    assert owner._sessions == {"a": {"one"}, "c": set()} and set(owner._seen) == {"a", "c"}  # c may come back

@@ -2,7 +2,9 @@
 
 import errno
 import json
+import os
 import shutil
+import sys
 import threading
 from pathlib import Path
 
@@ -187,6 +189,25 @@ class TestPairs:
         pair = load_pair(str(folder), draft, device="cpu")
         line = next(line for line in pair.report if line.subject == "draft's context")
         assert line.state == "handled" and "from token 33 on it cannot draft" in line.text
+
+
+class TestMemory:
+    def test_what_a_loading_no_longer_needs_goes_back_to_the_system(self, folder, monkeypatch):
+        given = []
+        monkeypatch.setattr(memory, "give_back", lambda: given.append(True))
+        load_pair(str(folder), device="cpu")
+        assert given
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="only glibc can be told to")
+    def test_freed_memory_below_what_is_in_use_can_be_given_back(self):
+        def resident() -> int:
+            return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+        parts = [bytearray(b"x") * 100_000 for _ in range(1000)]
+        kept, full = parts[::100], resident()
+        del parts
+        memory.give_back()
+        assert full - resident() > 60 << 20 and len(kept) == 10
 
 
 class TestDefaultDtype:

@@ -1,5 +1,7 @@
 """A run belongs to its name: clicks, Back, a second tab, another page, failures, what the server keeps."""
 
+import gc
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -250,6 +252,37 @@ def test_a_run_that_goes_on_is_never_dropped_and_the_rest_is_bounded(small):
     held = sum(10 + (40 if entry.run else 0) for entry in small.entries.values())
     assert held <= 64 + 50 + 10  # what is going and what was put last stay in any case
     assert all(other.dropped for other in others[:-1]) and "0" in small.gone
+
+
+def test_memory_is_level_once_the_shelf_is_full(monkeypatch):
+    """Before: a name of every run that ever was stayed in its owner's list."""
+    kept, pair = shelf.Shelf(), table_pair(6, seed=2)
+    pair.encode = lambda prompt, chat: [ord(c) % 6 for c in prompt]
+    monkeypatch.setattr(shelf, "_SHELF", kept)
+    monkeypatch.setattr(shelf, "settings", lambda: SimpleNamespace(kept_runs=0.25))
+    monkeypatch.setattr(pairs, "load", lambda recipe, report: pair)
+    monkeypatch.setattr(jobs, "owner", lambda: "a")
+
+    def make(count):
+        for seed in range(count):
+            running = shelf.Running(runs.new_name(), Recipe(prompt="abcabc", seed=seed, max_tokens=8))
+            kept.jobs[running.name] = running
+            runs._list(running.name, "a")
+            jobs.start(running)
+            assert jobs.wait(running) and running.failure is None
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        make(10)
+        before, full = make(20), len(kept.entries)
+        after = make(20)
+    finally:
+        tracemalloc.stop()
+    assert full == len(kept.entries) < 10 and len(kept.gone) == 50 - full
+    assert len(kept.jobs) == full and len(kept.mine["a"]) <= full + 1
+    assert after - before < 0.05 * 2**20
 
 
 def test_what_was_dropped_is_said_where_it_is_missed(gate):

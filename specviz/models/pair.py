@@ -8,7 +8,7 @@ import numpy as np
 
 from specviz.decoding.protocols import EagleModel, MedusaHeads
 from specviz.decoding.trace import PairInfo, TokenText
-from specviz.models import checkpoints, sources
+from specviz.models import checkpoints, memory, sources
 from specviz.models.compatibility import Compatibility, compatibility
 from specviz.models.drafts import eagle_draft, medusa_draft, model_draft
 from specviz.models.errors import IncompatiblePair, LoadError
@@ -186,6 +186,7 @@ def load_pair(
     # as the process, and looking at them each time would cost a fifth of a second.
     gc.collect()
     gc.freeze()
+    memory.give_back()
     return pair
 
 

@@ -42,9 +42,13 @@ def visitors() -> int:
     """How many sessions have a page open, this one included."""
     if not exists():
         return 1
-    with _lock:
-        known = [session for sessions in _sessions.values() for session in sessions]
     active = get_instance().is_active_session
+    with _lock:
+        for name, sessions in list(_sessions.items()):
+            sessions -= {session for session in sessions if active(session) is False}
+            if not sessions and monotonic() - _seen[name] > AWAY:
+                del _sessions[name], _seen[name]
+        known = [session for sessions in _sessions.values() for session in sessions]
     return sum(active(session) is True for session in known)  # a stand-in in tests says neither
 
 

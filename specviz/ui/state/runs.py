@@ -135,6 +135,7 @@ def _list(name: str, whose: str) -> None:
     with shelf().lock:
         own = shelf().mine.setdefault(whose, [])
         shelf().mine.move_to_end(whose)
+        own[:] = [known for known in own if known in shelf().entries or known in shelf().jobs]
         if name not in own:
             own.append(name)
         while len(shelf().mine) > OWNERS:

@@ -6,6 +6,7 @@ from threading import RLock
 from typing import Any, Literal
 
 from specviz.decoding.trace import Trace
+from specviz.models import memory
 from specviz.recipe import EXACT, Recipe
 from specviz.settings import settings
 from specviz.speed.beside import Beside
@@ -153,12 +154,14 @@ class Shelf:
     def _bound(self, newest: Entry) -> None:
         limit = settings().kept_runs * 2**20
         weights = {e.name: (run_bytes(e.run), trace_bytes(e.trace)) for e in self.entries.values()}
-        held = sum(map(sum, weights.values()))
+        held = before = sum(map(sum, weights.values()))
         resting = [e for e in self.entries.values() if e is not newest and not self.goes_on(e)]
         for entry in resting:
             if held > limit and entry.run is not None:
                 held -= weights[entry.name][0]
                 self.let_go(entry, "the server needed their memory for other runs")
+        if held < before:
+            memory.give_back()
         for entry in resting:
             if held > limit:
                 held -= weights[entry.name][1]

@@ -3,12 +3,12 @@
 import errno
 import gc
 import traceback
-from contextlib import suppress
 from dataclasses import dataclass
 
 import streamlit as st
 
 from specviz.decoding.run import RunError
+from specviz.models import memory
 from specviz.models.errors import LoadError
 
 
@@ -69,7 +69,6 @@ def free(frozen: bool = False) -> None:
     Args:
         frozen: look through what was exempt from garbage collection as well, as loaded models are.
     """
-    import ctypes
     import sys
 
     if frozen:
@@ -80,9 +79,7 @@ def free(frozen: bool = False) -> None:
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
         torch.cuda.empty_cache()
-    if sys.platform == "linux":
-        with suppress(OSError, AttributeError):  # another C library
-            ctypes.CDLL("libc.so.6").malloc_trim(0)
+    memory.give_back()
 
 
 def show(what: str, found: Failure, error: Exception | None = None) -> None:
