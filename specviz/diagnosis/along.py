@@ -55,7 +55,8 @@ class Along:
         refused_p, refused_q: (n,) its probabilities.
         columns: by name "source|controls".
         bounds: (n,) between what β of the first source and p(x) lie, where a server gives leading tokens
-            only: by name, as in `tables.BOUNDS`. Empty for a target that is loaded here.
+            only: by name, as in `tables.BOUNDS`; `beta` is in the middle. Empty for a target that is loaded
+            here.
     """
 
     p: np.ndarray
@@ -139,12 +140,15 @@ def along(
                     if law is None or not is_watched(index, name):
                         continue
                     at = begin - first + row
-                    beta[f"{walker.source.name}|{name}"][at] = np.minimum(p[row], law).sum()
+                    low = high = np.minimum(p[row], law).sum()
+                    if served:
+                        low, high = served.overlap(at, law, sampling)
+                    beta[f"{walker.source.name}|{name}"][at] = (low + high) / 2
                     if index or name != NOW:
                         continue
-                    found["q_entropy"][at] = entropy_of(law[None])[0]
                     if served:
-                        bounds["beta_low"][at], bounds["beta_high"][at] = served.overlap(at, law, sampling)
+                        bounds["beta_low"][at], bounds["beta_high"][at] = low, high
+                    found["q_entropy"][at] = entropy_of(law[None])[0]
                     over = np.maximum(law - p[row], 0.0)
                     if refuse is not None and over.any():
                         token = inverse_cdf(over, refuse.random())

@@ -26,7 +26,7 @@ def text(report: Report, missing: int = 0) -> str:
         f"{first.title}. {first.sentence}",
         "",
         f"mean acceptance length {mean:.2f} ({low:.2f} to {high:.2f}) · draft acceptance rate {rate:.1%} · "
-        f"α {_number(report.alpha)} · {_evidence(report)}",
+        f"α {_alpha(report)} · {_evidence(report)}",
         f"{totals['prompts']:,} prompts, {totals['rounds']:,} rounds, {totals['drafted']:,} drafted, "
         f"{totals['accepted']:,} accepted, {totals['lost']:,} lost · drafter {setting.drafter} · K = "
         f"{setting.k}",
@@ -74,6 +74,14 @@ def _change(title: str, outcome: Outcome) -> str:
     speed = "" if outcome.speed is None else f" · {outcome.speed:.2f}×"
     sign = {"bound": "≤ ", "approximate": "≈ "}.get(outcome.label, "  ")
     return f"  {sign}{outcome.mean:.2f} ({outcome.low:.2f} to {outcome.high:.2f}){speed}  {title}"
+
+
+def _alpha(report: Report) -> str:
+    """α, or between what it lies where a server leaves it open."""
+    found = account.bounds(report)
+    if found is None or not found.open[0]:
+        return _number(report.alpha)
+    return f"{found.alpha[0]:.2f} to {found.alpha[1]:.2f}"
 
 
 def _evidence(report: Report) -> str:

@@ -92,7 +92,7 @@ TABLES: dict[str, dict[str, tuple[pa.DataType, str]]] = {
 # of a served target between what its numbers lie where the server names the leading tokens only.
 LAW = "q|"
 BOUNDS = {
-    "beta_low": "least that beta can be, 0 … 1",
+    "beta_low": "least that beta can be, 0 … 1; beta is in the middle",
     "beta_high": "most that beta can be, 0 … 1",
     "p_low": "least that p can be, 0 … 1",
     "p_high": "most that p can be, 0 … 1",
