@@ -304,15 +304,36 @@ def test_a_draft_for_other_sizes_is_refused_with_both(tmp_path):
     inner = {**config["transformer_layer_config"], "model_type": "gpt2"}
     with pytest.raises(LoadError, match="family 'gpt2'"):
         loaded(tmp_path / "c", ({**config, "transformer_layer_config": inner}, tensors), target_of(7))
-    other = {**config, "speculators_model_type": "dflash"}
-    with pytest.raises(LoadError, match="kind 'dflash'"):
-        loaded(tmp_path / "d", (other, tensors), target_of(7))
     config, tensors = LAYOUTS["EAGLE-1"](7)
     with pytest.raises(LoadError, match="hidden_size"):
         loaded(tmp_path / "e", ({"vocab_size": 7}, tensors), target_of(7))
     rope = {"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}
     with pytest.raises(LoadError, match="dynamic"):
         loaded(tmp_path / "f", ({**config, **rope}, tensors), target_of(7))
+
+
+@pytest.mark.parametrize(
+    "layout, change, extra, said",
+    [
+        ("EAGLE-3", {"parallel_drafting": True}, {}, "P-EAGLE"),
+        ("EAGLE-3", {}, {"mask_hidden": (1, 48)}, "P-EAGLE"),
+        ("EAGLE-3", {"eagle_config": {"parallel_draft_step": 4}}, {}, "P-EAGLE"),
+        ("EAGLE-3, speculators", {"speculators_model_type": "peagle"}, {}, "P-EAGLE"),
+        ("EAGLE-3, speculators", {"speculators_model_type": "dflash"}, {}, "DFlash"),
+        ("EAGLE-3, speculators", {"speculators_model_type": "newest"}, {}, "'newest'"),
+        ("EAGLE-1, speculators", {"layernorms": True}, {}, "EAGLE-1 with layernorms"),
+        ("EAGLE-1", {"architectures": ["DFlashDraftModel"]}, {}, "DFlash"),
+        ("EAGLE-1", {"architectures": ["Qwen3DSparkModel"]}, {}, "DSpark"),
+        ("EAGLE-1", {"architectures": ["MLPSpeculatorPreTrainedModel"]}, {}, "MLP speculator"),
+    ],
+)
+def test_kinds_that_are_not_read_are_refused_by_their_name(layout, change, extra, said, tmp_path):
+    config, tensors = LAYOUTS[layout](7)
+    added = {name: torch.ones(shape) for name, shape in extra.items()}
+    with pytest.raises(LoadError, match=said) as refused:
+        loaded(tmp_path, ({**config, **change}, {**tensors, **added}), target_of(7))
+    sentence = str(refused.value)
+    assert "which is not read" in sentence and sentence.count(". ") == 0 and "\n" not in sentence
 
 
 @pytest.fixture(scope="module")

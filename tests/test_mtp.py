@@ -14,6 +14,7 @@ from tiny import VOCAB, letter_tokenizer, save
 from transformers import DeepseekV3Config, DeepseekV3ForCausalLM, Glm4MoeConfig, Glm4MoeForCausalLM
 from transformers.modeling_layers import MtpModel
 
+from specviz.decoding.block import verify_whole_block
 from specviz.decoding.drafters import DraftUnavailable, make_drafter
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
@@ -154,7 +155,8 @@ def test_greedy_text_is_the_targets_and_the_caches_are_right_for_every_k(publish
         assert run.tokens == plain
 
 
-def test_the_law_is_the_targets(published):
+@pytest.mark.parametrize("rule", [{}, {"verifier": verify_whole_block}], ids=["token", "block"])
+def test_the_law_is_the_targets(rule, published):
     with_module(published, "glm")
     pair = load_pair(str(published), device="cpu", dtype="float32")
     for model in (pair.target.model, pair.mtp.module):
@@ -167,7 +169,14 @@ def test_the_law_is_the_targets(published):
 
     def program(randomness):
         run = DecodingRun(
-            pair, prompt, drafter="mtp", k=2, sampling=only, max_new_tokens=3, randomness=randomness
+            pair,
+            prompt,
+            drafter="mtp",
+            k=2,
+            sampling=only,
+            max_new_tokens=3,
+            randomness=randomness,
+            **rule,
         )
         list(run)
         return tuple(run.tokens[len(prompt) :])

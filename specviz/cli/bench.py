@@ -8,11 +8,11 @@ import json
 import subprocess
 import sys
 import tracemalloc
-from dataclasses import asdict, replace
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
-from specviz.cli import bench_class, bench_host, bench_pages, bench_passes, bench_trees, options
+from specviz.cli import bench_class, bench_host, bench_pages, bench_passes, options
 from specviz.recipe import Recipe
 
 
@@ -131,24 +131,11 @@ def memory(args: argparse.Namespace) -> dict[str, str]:
     }
 
 
-PROMPTS = (
-    "The capital of France is",
-    "Once upon a time there was a girl who",
-    "def quicksort(a):",
-    "The history of the Roman empire began",
-    "My favourite recipe is",
-    "One, two, three,",
-    "The theory of relativity says",
-    "In the morning the fisherman",
-    "Dear Sir or Madam,",
-    "The best way to learn",
-)
-
-
 def rules(args: argparse.Namespace) -> dict[str, str]:
     """Accepted draft tokens a round under the two exact rules: in runs, and expected from the same drafts."""
     from specviz.decoding.block import EXACT_RULES
     from specviz.reading.two_rules import compare
+    from specviz.speed.accepted import PROMPTS
 
     pair = options.load(args)
     options.end_progress_line()
@@ -175,6 +162,8 @@ def rules(args: argparse.Namespace) -> dict[str, str]:
 
 def trees(args: argparse.Namespace) -> dict[str, Any]:
     """Accepted draft tokens a round of chains and of trees of candidates, in runs at T = 1."""
+    from specviz.speed import accepted
+
     pair = options.load(args)
     options.end_progress_line()
 
@@ -182,9 +171,9 @@ def trees(args: argparse.Namespace) -> dict[str, Any]:
         if sys.stderr.isatty():
             print(f"\r\x1b[2K{text}", end="", file=sys.stderr, flush=True)
 
-    found = list(bench_trees.measure(pair, PROMPTS, said=said))
+    found = accepted.measure(accepted.Count(pair), said)
     options.end_progress_line()
-    return {each.way: asdict(each) if args.json else str(each) for each in found}
+    return found.to_dict() if args.json else {each.way: str(each) for each in found.kept}
 
 
 LONG = ("rules", "trees", "passes", "class")  # minutes; by name only

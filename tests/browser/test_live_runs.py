@@ -5,6 +5,11 @@ import re
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
+from tables import BranchingTable, TablePair
+
+from specviz.recipe import Recipe
+from specviz.tokens import visible
 
 ROOT = Path(__file__).parents[2]
 SETTLED = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
@@ -101,3 +106,34 @@ def test_two_tabs_on_one_run_see_the_same_and_either_stops_it(app, open_page):
         button(page, "Resume").wait_for()
     assert rounds(one) == rounds(two) > 1
     assert not one.locator("[data-testid=stStatusWidget] button").is_visible()
+
+
+def test_a_round_with_a_tree_shows_the_path_that_was_kept_and_a_click_explains_it(app, open_page):
+    """The server's tables again, here, so that it is known which candidates are kept."""
+    models = (BranchingTable(6, salt=salt, context_length=500) for salt in (2, 1002))
+    pair = TablePair(*models)
+    pair.encode = lambda prompt, chat: [ord(c) % 6 for c in prompt]
+    made = list(Recipe(prompt="abcabc", tree="3-2", max_tokens=24, seed=1).start(pair))
+    # A whole path is kept, and another candidate was refused before one of its tokens.
+    number, round = next((r.number, r) for r in made if r.accepted == 2 and r.tree[0].state == "refused")
+    page = open_page(f"{app}/?prompt=abcabc&tree=3-2&max_tokens=24&seed=1")
+    button(page, "Run").click()
+    assert ends(page) == len(made)
+    row = page.locator(f".st-key-timeline .row:nth-child({number + 1})")
+    expect(row).to_have_class(re.compile(r"\btree\b"))
+    kept = [node.token for node in round.tree if node.state == "kept"]
+    for place, token in enumerate(kept):
+        cell = row.locator(".cell").nth(place)
+        expect(cell.locator(".word")).to_have_text("accepted")
+        expect(cell.locator(".token")).to_have_text(visible(pair.token_text(token)))
+    # Under the path stand the others at its places: three candidates first, then two behind the kept one.
+    expect(row.locator(".twigs").nth(0).locator(".twig")).to_have_count(2)
+    expect(row.locator(".twigs").nth(1).locator(".twig")).to_have_count(1)
+    refused = [visible(pair.token_text(node.token)) for node in round.tree[:3] if node.state == "refused"]
+    expect(row.locator(".twigs").nth(0).locator(".twig.rejected")).to_contain_text(refused)
+    row.locator(".cell").nth(0).click()
+    page.wait_for_url(re.compile(rf"[?&]sel={number}\.1\b"))
+    told = page.locator(".st-key-inspector-told")
+    expect(told).to_contain_text("3 candidates at this position")
+    expect(told).to_contain_text("kept")
+    expect(told).to_contain_text("refused")

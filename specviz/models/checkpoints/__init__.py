@@ -11,6 +11,14 @@ from specviz.models.hub import MEDUSA
 from specviz.models.language_model import TransformersModel
 from specviz.models.progress import Progress, Report
 
+# Kinds that are known by name only, by what stands in their architecture, or by what speculators calls them.
+PARALLEL = "P-EAGLE (EAGLE that drafts all positions in one pass)"
+NOT_READ = {
+    "peagle": PARALLEL,
+    "dflash": "DFlash (a block that is drafted in one pass over mask tokens)",
+    "dspark": "DSpark (DFlash with a corrector)",
+    "mlpspeculator": "MLP speculator",
+}
 PICKLES = ("pytorch_model.bin", "medusa_lm_head.pt")
 
 
@@ -67,17 +75,35 @@ def find(source: str, report: Report) -> Checkpoint | None:
         return None  # the message of a model without weights fits
     found = _weights(folder, source)
     shapes = files.shapes(found.files)
+    if other := _not_read(config, tuple(shapes)):
+        raise LoadError(
+            f"{source} is a draft checkpoint of the kind {other}, which is not read: EAGLE-1, -2 and -3 "
+            "(SafeAILab's layout and speculators'), Medusa, and modules for multi-token prediction that a "
+            "target brings along are"
+        )
     heads = medusa.recognise(config, tuple(shapes), source)
     layout = heads or eagle.recognise(config, tuple(shapes), source)
     if layout is None:
-        if "speculators_model_type" in config:
-            raise LoadError(
-                f"{source} is a speculators checkpoint of the kind {config['speculators_model_type']!r}; "
-                "eagle3 and eagle (without layernorms) are read"
-            )
         return None
     kind = "eagle" if heads is None else "medusa"
     return Checkpoint(source, kind, layout, found, shapes, verifier(config), revision)
+
+
+def _not_read(config: dict[str, Any], names: tuple[str, ...]) -> str:
+    """The kind of a draft checkpoint that is known by name only; "" for any other."""
+    built = " ".join(map(str, config.get("architectures") or ()))
+    known = next((kind for mark, kind in NOT_READ.items() if mark in built.lower()), "")
+    eagle_config = config.get("eagle_config") or {}
+    parallel = bool(config.get("parallel_drafting")) or "mask_hidden" in names
+    steps = eagle_config.get("parallel_draft_step") if isinstance(eagle_config, dict) else None
+    if parallel or steps not in (None, 0, 1):
+        return PARALLEL
+    said = config.get("speculators_model_type")
+    if said is not None and said not in ("eagle", "eagle3"):
+        return NOT_READ.get(str(said).lower(), f"{said!r} (speculators)"[:80])
+    if said == "eagle" and config.get("layernorms"):
+        return "EAGLE-1 with layernorms (speculators)"
+    return known
 
 
 def verifier(config: dict[str, Any]) -> str:

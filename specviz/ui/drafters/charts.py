@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import plotly.graph_objects as go
 
 from specviz.overlap import Strip, formula_tokens, walk_tokens
+from specviz.speed.accepted import Accepted
 from specviz.ui.shell.palette import DIMMED, FAINT, bare_axis, figure, frame, legend
 
 BETA = "#6a51c7"
@@ -77,6 +78,37 @@ def rates_by_position(rates: Mapping[str, Sequence[float]], name: Name) -> go.Fi
     scale = {"range": [0.0, max(0.3, top)], "tickformat": ".0%"}
     layout = _panels([name(kind) for kind in rates], scale, places, 190)
     return figure(traces, {**layout, "showlegend": False, "margin": {**layout["margin"], "t": 22}})
+
+
+def kept_by_way(kept: Sequence[Accepted]) -> go.Figure:
+    """Accepted draft tokens a round with their 95% intervals, a line a way."""
+    rows = list(reversed(kept))
+    highest = max(each.mean + (each.half or 0.0) for each in rows)
+    trace = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [each.mean for each in rows],
+        "y": [each.way for each in rows],
+        "error_x": {"type": "data", "array": [each.half or 0.0 for each in rows], "thickness": 2, "width": 5},
+        "marker": {"color": BETA, "size": 9},
+        "customdata": [each.interval for each in rows],
+        "hovertemplate": "%{y}: %{customdata} accepted a round<extra></extra>",
+    }
+    layout = {
+        **frame(40 + 30 * len(rows)),
+        "margin": {"l": 4, "r": 10, "t": 4, "b": 40},
+        "xaxis": {
+            **bare_axis(),
+            "showgrid": True,
+            "gridcolor": FAINT,
+            "showticklabels": True,
+            "nticks": 6,
+            "range": [0.0, 1.05 * highest],
+            "title": {"text": "accepted draft tokens a round", "font": {"size": 13}},
+        },
+        "yaxis": {**bare_axis(), "showticklabels": True, "automargin": True},
+    }
+    return figure([trace], layout)
 
 
 def _axes(i: int) -> dict:

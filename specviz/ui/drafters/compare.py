@@ -95,7 +95,7 @@ def section() -> None:
     )
     recipe = _controls()
     usable = bool(recipe.prompt)
-    job, busy = current(), models.going(models.ALONG)
+    job, busy = current(), models.going(models.ALONG, models.SHAPES)
     if jobs.button(keys.SAME_TOGGLE, "Run all", job, disabled=not usable or busy, type="primary"):
         jobs.start(jobs.keep(models.SAME, Comparison(recipe)))
         st.rerun()

@@ -183,4 +183,4 @@ def _put(each: Try) -> None:
     st.session_state[keys.DRAFTERS_VIEW] = VIEWS[1]
 
 
-VIEWS = ("Along a text", "Same prompt")
+VIEWS = ("Along a text", "Same prompt", "Rules and trees")

@@ -5,12 +5,12 @@ import streamlit as st
 from specviz.recipe import BUILT_IN, Recipe
 from specviz.ui.state import address, jobs, links
 
-ALONG, SAME = "strip", "same"  # the page's two jobs
+ALONG, SAME, SHAPES = "strip", "same", "shapes"  # the page's jobs
 
 
 def going(*names: str) -> bool:
     """Whether a job of these names is at work; any of the page's, if none is named."""
-    found = (jobs.kept(name) for name in names or (ALONG, SAME))
+    found = (jobs.kept(name) for name in names or (ALONG, SAME, SHAPES))
     return any(job is not None and job.active for job in found)
 
 

@@ -93,7 +93,7 @@ def section() -> None:
         "probability that the drafter's token would be accepted there."
     )
     wish = _choose()
-    job, busy = current(), models.going(models.SAME)
+    job, busy = current(), models.going(models.SAME, models.SHAPES)
     pressed = jobs.button(keys.STRIP_TOGGLE, "Measure", job, disabled=wish is None or busy, type="primary")
     if pressed and wish is not None:
         jobs.start(jobs.keep(models.ALONG, Along(wish, models.recipe())))
