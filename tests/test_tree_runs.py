@@ -17,7 +17,6 @@ from tables import (
 from tiny import llama, tiny_pair
 from transformers import MistralConfig, MistralForCausalLM
 
-from specviz.cli import bench_trees
 from specviz.decoding import cache as caches
 from specviz.decoding import codec
 from specviz.decoding.faults import FAULTS
@@ -29,6 +28,8 @@ from specviz.exactness.cache_check import checked
 from specviz.models.language_model import TransformersModel
 from specviz.recipe import Recipe, from_link, to_link
 from specviz.recipe import checked as checked_setting
+from specviz.speed import accepted
+from specviz.speed.accepted import Count
 
 PROMPT = (0, 1, 0)
 DRAWS = ("", ":iid", ":top")
@@ -382,9 +383,9 @@ def test_shapes_and_recipes():
 
 
 def test_the_benchmark_counts_what_is_kept(monkeypatch):
-    monkeypatch.setattr(bench_trees, "WAYS", {"chain": {}, "wide": {"tree": "5-5"}})
+    monkeypatch.setattr(accepted, "WAYS", {"chain": {}, "wide": {"tree": "5-5"}})
     recipe = Recipe(k=2, temperature=1.0, max_tokens=12)
-    chain, wide = bench_trees.measure(branching_pair(5, seed=3), ["ab", "ba"], 1, recipe)
+    chain, wide = accepted.measure(Count(branching_pair(5, seed=3), ["ab", "ba"], 1, recipe)).kept
     assert chain.texts == wide.texts == 2 and wide.drafted == 30
     # Every token of the vocabulary is a candidate: some path is whole, but in a last round of less room.
     assert wide.mean > 1.5 > chain.mean and "2 texts" in str(wide)

@@ -3,6 +3,7 @@
 import re
 import tomllib
 from collections.abc import Callable
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from scipy.stats import chi2, ncx2
 
 from specviz import traces
 from specviz.lessons import laws
+from specviz.speed import accepted
 from specviz.speed import formulas as cost
 from specviz.speed.formulas import H100, LLAMA_8B
 
@@ -140,15 +142,14 @@ def _measured_facts() -> dict[str, str]:
     gains = [kept["block"] - kept["token"] for kept in m["rules"]["kept"]]
     found |= {"m_rules_least": f"{min(gains):.2f}", "m_rules_most": f"{max(gains):.2f}"}
     found["m_rules_prompts"] = str(m["rules"]["prompts"])
-    found["m_trees_texts"] = str(m["trees"]["texts"])
-    found["m_trees_date"] = f"{m['trees']['date']:%-d %B %Y}"
     found["m_rules_date"] = f"{m['rules']['date']:%-d %B %Y}"
     for kept in m["rules"]["kept"]:
         name = f"m_rules_{10 * kept['temperature']:.0f}_{kept['k']}"
         found |= {f"{name}_token": f"{kept['token']:.3f}", f"{name}_block": f"{kept['block']:.3f}"}
-    for kept, name in zip(m["trees"]["kept"], TREES, strict=True):
-        found[f"m_{name}"] = f"{kept['mean']:.2f} ± {kept['half']:.2f}"
-    return found
+    trees = accepted.recorded()
+    found["m_trees_texts"] = str(trees.kept[0].texts)
+    found["m_trees_date"] = f"{datetime.fromisoformat(trees.machine.date):%-d %B %Y}"
+    return found | {f"m_{name}": kept.interval for kept, name in zip(trees.kept, TREES, strict=True)}
 
 
 TREES = ("chain", "chain_block", "tree4", "tree8", "tree16", "tree4_iid", "tree8_iid", "tree16_iid")
