@@ -106,7 +106,7 @@ def kept_by_way(kept: Sequence[Accepted]) -> go.Figure:
             "range": [0.0, 1.05 * highest],
             "title": {"text": "accepted draft tokens a round", "font": {"size": 13}},
         },
-        "yaxis": {**bare_axis(), "showticklabels": True, "automargin": True},
+        "yaxis": {**bare_axis(), "showticklabels": True, "automargin": True, "tickfont": {"size": 13}},
     }
     return figure([trace], layout)
 

@@ -122,7 +122,9 @@ def _controls() -> tuple[int, float]:
 def _figures(found: Counted, label: str) -> None:
     machine = found.machine
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.badge(label, color="gray" if label == "recorded" else "green", icon=":material/history:")
+        here = label != "recorded"
+        icon = ":material/straighten:" if here else ":material/history:"
+        st.badge(label, color="green" if here else "gray", icon=icon)
         st.text(
             f"{found.pair} in {found.dtype}, temperature {found.temperature:g}, {found.tokens} tokens a run, "
             f"{machine.processor}, {machine.date[:10]}"
@@ -153,6 +155,8 @@ def sentence(found: Counted) -> str:
     """What the figures say, with them."""
     most = max(found.kept, key=lambda each: each.mean)
     first = found.kept[0]
+    if len(found.kept) == 1:
+        return f"So far: the {first.way}, {first.interval} draft tokens a round."
     text = f"Most is kept by the {most.way}: {most.interval} draft tokens a round"
     if most is not first:
         text += f", against {first.interval} by the {first.way}"
