@@ -222,6 +222,7 @@ def command(folders, out, url, *more):
     return main([*given, "--max-new-tokens", "10", "--target-served", url, *more])
 
 
+@pytest.mark.slow
 def test_broken_off_it_goes_on_with_another_address_of_the_same_model(folders, tmp_path, capsys):
     draft = ["--draft", str(folders / "draft")]
     served = VllmServer(PAIR.target, PAIR.tokenizer)

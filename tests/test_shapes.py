@@ -50,6 +50,7 @@ def test_the_recorded_figures_are_there_at_once_and_say_what_they_are():
     assert list(reversed(figure.data[0].x)) == [each.mean for each in found.kept]
 
 
+@pytest.mark.slow
 def test_measuring_here_replaces_them_and_a_stopped_one_goes_on(small):
     app = open_page(view="Rules and trees")
     app.number_input(key="shapes_prompts").set_value(2).run()
@@ -75,6 +76,7 @@ def test_measuring_here_replaces_them_and_a_stopped_one_goes_on(small):
     assert kept(app, "shapes") is half and half.result.kept == expected.kept
 
 
+@pytest.mark.slow
 def test_what_a_pair_cannot_do_is_said_with_the_reason(monkeypatch, small):
     pair = table_pair(6)
     pair.encode = small.encode
