@@ -54,6 +54,8 @@ class Strips {
     host.append(this.root);
     this.pinned = 0;
     this.given = null; // the token that the page chose last
+    /** @type {((chosen: object) => void) | null} */
+    this.choose = null; // tells the page
     this.lines.onmouseover = (event) => this.show(this.at(event) ?? this.pinned);
     this.lines.onmouseleave = () => this.show(this.pinned);
     this.lines.onclick = (event) => this.pin(this.at(event));
