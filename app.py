@@ -3,6 +3,7 @@
 import streamlit as st
 
 from specviz.ui.classroom import presenting
+from specviz.ui.debug import audited
 from specviz.ui.shell import frame, teaching, tour
 from specviz.ui.state import address, guard, watch
 
@@ -12,6 +13,7 @@ watch.look()
 guard.admit()
 page = st.navigation(frame.pages(), position="top")
 address.carry_over(page.url_path)
+audited.bring()
 teaching.projector()
 presenting.strip()
 tour.banner()

@@ -36,7 +36,7 @@ with prompts:
         left, right = st.columns([3, 2])
         with left, st.container(border=True):
             st.markdown("#### Causes")
-            cause = causes.table(report)
+            cause = causes.table(report, now.name)
             causes.rules()
         with right, st.container(border=True):
             st.markdown("#### Acceptance by position")
@@ -46,10 +46,10 @@ with prompts:
             helps.section(report)
         with st.container(border=True):
             st.markdown("#### Where")
-            cells = places.splits(report)
+            cells = places.splits(report, now.name)
         with st.container(border=True):
             st.markdown("#### Worst prompts, worst tokens")
-            prompt, token = places.worst(report)
+            prompt, token = places.worst(report, now.name)
         with st.container(border=True):
             st.markdown("#### Rejections")
             places.rejections(now, cause, prompt, token, cells)

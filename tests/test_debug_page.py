@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 import pytest
 from bad_drafts import SETTING, near, pair
@@ -37,6 +38,18 @@ def open_page(**parameters):
     app.switch_page("pages/debug.py")
     app.query_params.update(parameters)
     return app.run()
+
+
+def open_rounds(address):
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    app.query_params.update(address)
+    return app.run()
+
+
+def links(app):
+    """The addresses of the links to rounds."""
+    found = [e.proto for e in app.get("page_link") if e.proto.label == "Open in Rounds"]
+    return [dict(parse_qsl(proto.query_string)) for proto in found]
 
 
 def markup(app):
@@ -86,14 +99,24 @@ def test_every_rejection_of_a_recorded_audit_lies_in_a_run_that_came_with_it(nam
 def test_a_rejection_of_a_recorded_audit_opens_at_its_round_with_the_settings_of_its_run():
     app = open_page(audit="eagle")
     first = app.dataframe(key=keys.DEBUG_REJECTIONS).value.iloc[0]
-    app.button(key=keys.DEBUG_OPEN_ROUND).click().run()
-    assert not app.exception
-    assert app.query_params["sel"] == f"{first['Round']}.{first['Position']}"
-    said = markup(app)
-    assert "From a file, made on" in said and "Other settings than" not in said
-    shown = app.session_state
+    address = links(app)[0]
+    assert address["run"] == f"audit-eagle-{first['Prompt']}"
+    assert address["sel"] == f"{first['Round']}.{first['Position']}"
+    rounds = open_rounds(address)  # in a session that has never seen the Debug page
+    assert set(rounds.query_params) == set(address)  # nothing to add
+    assert not rounds.exception and "From a file, made on" in markup(rounds)
+    assert not any("settings changed" in m.value for m in rounds.markdown)
+    shown = rounds.session_state
     assert (shown["drafter"], shown["dtype"]) == ("eagle", "float32")
     assert shown["seed"] == recorded.load("eagle").setting.seed + first["Prompt"]
+
+
+@pytest.mark.parametrize(
+    "name", ["audit-model-999", "audit-../../../etc-0", "audit--0", "audit-no-such-audit-1"]
+)
+def test_the_run_of_an_audit_that_is_not_here_is_no_error(name):
+    rounds = open_rounds({"run": name})
+    assert not rounds.exception and "From a file, made on" not in markup(rounds)
 
 
 def test_a_token_of_a_text_leads_to_its_round(mine):
@@ -112,11 +135,12 @@ def test_a_token_of_a_text_leads_to_its_round(mine):
         app.number_input(key=keys.DEBUG_TOKEN).set_value(number).run()
         row = tokens[(tokens["prompt"] == 1) & (tokens["index"] == number - 1)].iloc[0]
         assert f"Round {row['round']}, position " in markup(app) and not app.exception
-    app.button(key=keys.DEBUG_OPEN_TOKEN).click().run()
-    assert not app.exception
     trace = codec.load(trace_path(work.folder(job.name), 1))
     end = trace.rounds[-1]
-    assert app.query_params["sel"] == f"{end.number}.{len(end.committed)}"
+    address = links(app)[-1]
+    assert address["sel"] == f"{end.number}.{len(end.committed)}"
+    rounds = open_rounds(address)
+    assert not rounds.exception and "From a file, made on" in markup(rounds)
 
 
 def test_marks_of_the_charts_choose_what_is_below(monkeypatch):

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 
@@ -89,56 +90,56 @@ def _go_on(job: work.Auditing | None, now: shown.Shown) -> None:
         st.rerun()
 
 
+def _kept(disabled: bool) -> dict[str, Any]:
+    """What all controls have in common: what they say stays when the page is left."""
+    return {"disabled": disabled, "persist_state": "session"}
+
+
 def _setting(disabled: bool) -> Setting | None:
+    kept = _kept(disabled)
     first = st.columns(3)
     target = first[0].text_input(
-        "Target", value=BUILT_IN, key=keys.DEBUG_TARGET, disabled=disabled, help="built-in, hub id or folder"
+        "Target", value=BUILT_IN, key=keys.DEBUG_TARGET, **kept, help="built-in, hub id or folder"
     )
     draft = first[1].text_input(
         "Draft",
         key=keys.DEBUG_DRAFT,
-        disabled=disabled,
+        **kept,
         placeholder="the target's own",
         help="hub id or folder",
     )
-    drafter = first[2].selectbox("Drafter", list(DRAFTERS), key=keys.DEBUG_DRAFTER, disabled=disabled)
+    drafter = first[2].selectbox("Drafter", list(DRAFTERS), key=keys.DEBUG_DRAFTER, **kept)
     second = st.columns(6)
     most_k, most = settings().max_k, max(2, settings().max_new_tokens)
-    k = second[0].number_input("K", 1, most_k, min(4, most_k), key=keys.DEBUG_K, disabled=disabled)
-    tokens = second[1].number_input(
-        "New tokens", 2, most, min(64, most), key=keys.DEBUG_TOKENS, disabled=disabled
-    )
+    k = second[0].number_input("K", 1, most_k, min(4, most_k), key=keys.DEBUG_K, **kept)
+    tokens = second[1].number_input("New tokens", 2, most, min(64, most), key=keys.DEBUG_TOKENS, **kept)
     temperature = second[2].number_input(
-        "Temperature", 0.0, 2.0, 0.7, 0.1, key=keys.DEBUG_TEMPERATURE, disabled=disabled
+        "Temperature", 0.0, 2.0, 0.7, 0.1, key=keys.DEBUG_TEMPERATURE, **kept
     )
-    top_k = second[3].number_input("Top-k", 0, 200, 0, key=keys.DEBUG_TOP_K, disabled=disabled, help="0: off")
-    top_p = second[4].number_input(
-        "Top-p", 0.05, 1.0, 1.0, 0.05, key=keys.DEBUG_TOP_P, disabled=disabled, help="1: off"
-    )
-    seed = second[5].number_input("Seed", 0, 2**31 - 1, 0, key=keys.DEBUG_SEED, disabled=disabled)
+    top_k = second[3].number_input("Top-k", 0, 200, 0, key=keys.DEBUG_TOP_K, **kept, help="0: off")
+    top_p = second[4].number_input("Top-p", 0.05, 1.0, 1.0, 0.05, key=keys.DEBUG_TOP_P, **kept, help="1: off")
+    seed = second[5].number_input("Seed", 0, 2**31 - 1, 0, key=keys.DEBUG_SEED, **kept)
     third = st.columns(6)
-    own = third[0].toggle("Draft's own controls", key=keys.DEBUG_OWN, disabled=disabled)
+    own = third[0].toggle("Draft's own controls", key=keys.DEBUG_OWN, **kept)
     sampling = SamplingConfig(float(temperature), int(top_k), float(top_p))
     draft_sampling = sampling
     if own:
         d_temperature = third[1].number_input(
-            "Draft temperature", 0.0, 2.0, 0.7, 0.1, key=keys.DEBUG_DRAFT_TEMPERATURE, disabled=disabled
+            "Draft temperature", 0.0, 2.0, 0.7, 0.1, key=keys.DEBUG_DRAFT_TEMPERATURE, **kept
         )
-        d_top_k = third[2].number_input(
-            "Draft top-k", 0, 200, 0, key=keys.DEBUG_DRAFT_TOP_K, disabled=disabled
-        )
+        d_top_k = third[2].number_input("Draft top-k", 0, 200, 0, key=keys.DEBUG_DRAFT_TOP_K, **kept)
         d_top_p = third[3].number_input(
-            "Draft top-p", 0.05, 1.0, 1.0, 0.05, key=keys.DEBUG_DRAFT_TOP_P, disabled=disabled
+            "Draft top-p", 0.05, 1.0, 1.0, 0.05, key=keys.DEBUG_DRAFT_TOP_P, **kept
         )
         draft_sampling = replace(
             sampling, temperature=float(d_temperature), top_k=int(d_top_k), top_p=float(d_top_p)
         )
-    chat = third[4].toggle("Chat template", key=keys.DEBUG_CHAT, disabled=disabled)
+    chat = third[4].toggle("Chat template", key=keys.DEBUG_CHAT, **kept)
     style = third[5].selectbox(
         "Draft's prompt",
         [SAME, "plain", "chat", OWN],
         key=keys.DEBUG_STYLE,
-        disabled=disabled,
+        **kept,
         help="What the draft reads, if it is served with another template than the target: the plain text, "
         "the target's template, or the one in the draft's own folder.",
     )
@@ -147,14 +148,14 @@ def _setting(disabled: bool) -> Setting | None:
         ["", MODEL, *DRAFTERS],
         format_func=lambda kind: kind or "no second draft",
         key=keys.DEBUG_SECOND,
-        disabled=disabled,
+        **kept,
         help="Measured on the same texts, for the same target.",
     )
     if compared == MODEL:
         compared = st.text_input(
             "Second draft model",
             key=keys.DEBUG_SECOND_MODEL,
-            disabled=disabled,
+            **kept,
             placeholder="hub id or folder",
         ).strip()
     try:
@@ -177,14 +178,13 @@ def _setting(disabled: bool) -> Setting | None:
 
 
 def _prompts(disabled: bool) -> list[Prompt]:
-    source = st.segmented_control(
-        "Prompts", SOURCES, default=SOURCES[0], key=keys.DEBUG_SOURCE, disabled=disabled
-    )
+    kept = _kept(disabled)
+    source = st.segmented_control("Prompts", SOURCES, default=SOURCES[0], key=keys.DEBUG_SOURCE, **kept)
     found: list[Prompt] = []
     try:
         if source == "Paste":
             text = st.text_area(
-                "A prompt a line", key=keys.DEBUG_PASTED, height=140, disabled=disabled, max_chars=200_000
+                "A prompt a line", key=keys.DEBUG_PASTED, height=140, **kept, max_chars=200_000
             )
             found = parse(text, text.lstrip().startswith("{")) if text.strip() else []
         elif source == "File":

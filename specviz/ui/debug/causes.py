@@ -5,14 +5,14 @@ import streamlit as st
 
 from specviz.diagnosis.causes import CAUSE, CAUSES
 from specviz.diagnosis.report import Report
-from specviz.ui.debug import charts
+from specviz.ui.debug import charts, choosing
 from specviz.ui.shell.teaching import chart
 from specviz.ui.state import keys
 
 CAUSE_WIDTH = 280  # pixels in a table: the longest title
 
 
-def table(report: Report) -> str:
+def table(report: Report, audit: str) -> str:
     """The table of causes. Returns the key of the chosen one, "" for all."""
     shares = [share for share in report.causes if share.rejections or share.lost]
     total = sum(share.lost for share in shares)
@@ -31,12 +31,10 @@ def table(report: Report) -> str:
             "Example": examples,
         }
     )
-    chosen = st.dataframe(
+    row = choosing.table(
         frame,
-        key=keys.DEBUG_CAUSES,
-        hide_index=True,
-        on_select="rerun",
-        selection_mode="single-row",
+        keys.DEBUG_CAUSES,
+        audit,
         column_config={
             "Share of lost tokens": st.column_config.ProgressColumn(
                 format="percent", min_value=0, max_value=1
@@ -44,14 +42,13 @@ def table(report: Report) -> str:
             "Cause": st.column_config.TextColumn(width=CAUSE_WIDTH),
         },
     )
-    rows = chosen["selection"]["rows"]
-    key = shares[rows[0]].key if rows and rows[0] < len(shares) else ""
+    key = "" if row is None else shares[row].key
     for share in [s for s in shares if s.key == key] or two:
         cause = CAUSE[share.key]
         st.markdown(f"**{cause.title[0].upper()}{cause.title[1:]}:** {cause.remedy}.")
     st.caption(
         "A rejection costs its token and those discarded behind it. Choose a line: the rejections below "
-        "are then those of this cause."
+        "are then those of this cause. By keyboard, in every table here: arrow keys, then Shift + Space."
     )
     return key
 
@@ -95,8 +92,8 @@ def curve(report: Report) -> None:
         "Bars: rounds with at least i accepted, of all that drafted i (vLLM's per-position rate). "
         "Points: of "
         f"those with i − 1 accepted (conditional; {counts} rounds), with 95 % intervals. Dashed: what "
-        "independent positions with the mean β would give. Click a bar or a point: the rejections below are "
-        "then those at its position, each with the way to its round."
+        "independent positions with the mean β would give. Click a bar or a point, or choose the "
+        "position below: the rejections are then those at it, each with the way to its round."
     )
 
 

@@ -31,9 +31,12 @@ def section(report: Report) -> None:
     st.markdown(_sentence(options[best].title, found[best], now))
     if fastest := _fastest([option.title for option in options], found, now):
         st.markdown(fastest)
+    state = st.session_state
+    if keys.DEBUG_CHANGES not in state:  # the page is come to, or come back to
+        state[keys.DEBUG_TICKED_BEFORE] = state.get(keys.DEBUG_TICKED, ())
     frame = pd.DataFrame(
         {
-            "Together": [False] * len(options),
+            "Together": [option.key in state[keys.DEBUG_TICKED_BEFORE] for option in options],
             "Change": [option.title for option in options],
             "Mean length": [outcome.mean for outcome in found],
             "95 %": [f"{outcome.low:.2f} to {outcome.high:.2f}" for outcome in found],
@@ -54,6 +57,7 @@ def section(report: Report) -> None:
         },
     )
     ticked = [option for option, on in zip(options, edited["Together"], strict=True) if on]
+    state[keys.DEBUG_TICKED] = tuple(option.key for option in ticked)
     titles, outcomes = [option.title for option in options], list(found)
     if ticked:
         both = texts.outcome(texts.plan(ticked))

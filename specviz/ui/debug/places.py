@@ -8,6 +8,7 @@ import streamlit as st
 from specviz.diagnosis import where
 from specviz.diagnosis.causes import CAUSE
 from specviz.diagnosis.report import Report
+from specviz.ui.debug import choosing
 from specviz.ui.debug import shown as audits
 from specviz.ui.debug.causes import CAUSE_WIDTH
 from specviz.ui.state import keys
@@ -16,7 +17,7 @@ ALL = "all"
 MOST = 300  # rejections that are listed
 
 
-def splits(report: Report) -> list[tuple[str, str]]:
+def splits(report: Report, audit: str) -> list[tuple[str, str]]:
     """β and the share of lost tokens by kind of token, place, context and group. Returns the chosen cells,
     each as (title of the split, name)."""
     cells = []
@@ -28,7 +29,7 @@ def splits(report: Report) -> list[tuple[str, str]]:
     for i, split in enumerate(report.splits):
         with columns[i % 2]:
             st.caption(split.title)
-            chosen = st.dataframe(
+            row = choosing.table(
                 pd.DataFrame(
                     {
                         split.title: [cell.name for cell in split.cells],
@@ -41,30 +42,27 @@ def splits(report: Report) -> list[tuple[str, str]]:
                         "Of the lost": [cell.lost for cell in split.cells],
                     }
                 ),
-                hide_index=True,
+                keys.of(keys.DEBUG_SPLIT, i),
+                audit,
                 column_config={
                     "β": st.column_config.ProgressColumn(format="%.2f", min_value=0, max_value=1),
                     "Of the lost": st.column_config.NumberColumn(format="percent"),
                 },
-                key=keys.of(keys.DEBUG_SPLIT, i),
-                on_select="rerun",
-                selection_mode="single-row",
             )
-            row = _row(chosen)
-            if row is not None and row < len(split.cells):
+            if row is not None:
                 cells.append((split.title, split.cells[row].name))
     st.caption("Choose a line: the rejections below are then those at such tokens.")
     return cells
 
 
-def worst(report: Report) -> tuple[int | None, int | None]:
+def worst(report: Report, audit: str) -> tuple[int | None, int | None]:
     """The worst prompts and tokens. Returns the chosen prompt and draft token, None for none."""
     prompts, tokens = where.worst_prompts(report.frames), where.worst_tokens(report.frames)
     left, right = st.columns(2)
     with left:
         total = max(1, report.totals["lost"])
         st.caption(f"Worst prompts: these cost {int(prompts['lost'].sum()) / total:.0%} of the lost tokens")
-        chosen = st.dataframe(
+        prompt = choosing.table(
             pd.DataFrame(
                 {
                     "Prompt": prompts["text"].str.slice(0, 60),
@@ -74,21 +72,18 @@ def worst(report: Report) -> tuple[int | None, int | None]:
                     "Main cause": [CAUSE[c].title if c in CAUSE else "" for c in prompts["cause"]],
                 }
             ),
-            key=keys.DEBUG_WORST_PROMPTS,
-            hide_index=True,
-            on_select="rerun",
-            selection_mode="single-row",
+            keys.DEBUG_WORST_PROMPTS,
+            audit,
             column_config={
                 "Prompt": st.column_config.TextColumn(width=200),
                 "Mean length": st.column_config.NumberColumn(format="%.2f"),
                 "Main cause": st.column_config.TextColumn(width=CAUSE_WIDTH),
             },
         )
-        prompt = _row(chosen)
     with right:
         st.caption("Worst draft tokens")
         texts = _texts(report)
-        chosen = st.dataframe(
+        token = choosing.table(
             pd.DataFrame(
                 {
                     "Draft's token": [texts.get(row["token"], "") for row in tokens],
@@ -97,21 +92,13 @@ def worst(report: Report) -> tuple[int | None, int | None]:
                     "Came instead": [report.token_texts.get(row["instead"], "") for row in tokens],
                 }
             ),
-            key=keys.DEBUG_WORST_TOKENS,
-            hide_index=True,
-            on_select="rerun",
-            selection_mode="single-row",
+            keys.DEBUG_WORST_TOKENS,
+            audit,
         )
-        token = _row(chosen)
     return (
-        int(prompts["prompt"].iloc[prompt]) if prompt is not None and prompt < len(prompts) else None,
-        tokens[token]["token"] if token is not None and token < len(tokens) else None,
+        None if prompt is None else int(prompts["prompt"].iloc[prompt]),
+        None if token is None else tokens[token]["token"],
     )
-
-
-def _row(chosen: Any) -> int | None:
-    rows = chosen["selection"]["rows"]
-    return rows[0] if rows else None
 
 
 def _texts(report: Report) -> dict[int, str]:
@@ -148,7 +135,9 @@ def rejections(
         places = [ALL, *range(1, longest + 1)]
         if st.session_state.get(keys.DEBUG_PLACE) not in places:
             st.session_state[keys.DEBUG_PLACE] = ALL
-        place = st.segmented_control("Position in the block", places, key=keys.DEBUG_PLACE)
+        place = st.segmented_control(
+            "Position in the block", places, key=keys.DEBUG_PLACE, persist_state="session"
+        )
     if place not in (ALL, None):
         found = found[found["position"] == place]
         said.append(f"position {place}")
@@ -159,7 +148,7 @@ def rejections(
     if not len(found):
         return
     instead = [report.token_texts.get(int(t), "") if t == t else "" for t in found["instead"]]
-    chosen = st.dataframe(
+    at = choosing.table(
         pd.DataFrame(
             {
                 "Prompt": found["prompt"],
@@ -174,15 +163,12 @@ def rejections(
                 "Cause": [CAUSE[c].title if c in CAUSE else "" for c in found["cause"]],
             }
         ),
-        key=keys.DEBUG_REJECTIONS,
-        hide_index=True,
+        keys.DEBUG_REJECTIONS,
+        shown.name,
         height=260,
-        on_select="rerun",
-        selection_mode="single-row",
         column_config={name: st.column_config.NumberColumn(format="%.3f") for name in ("p", "q", "β")},
     )
-    at = _row(chosen)
-    row = found.iloc[at if at is not None and at < len(found) else 0]
+    row = found.iloc[at or 0]
     _one(shown, row, instead[int(row.name)])
 
 

@@ -1,19 +1,15 @@
 """Which audit is shown: a recorded one, or one of this server, by its name in the address (`audit=…`)."""
 
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import streamlit as st
 
-from specviz.decoding import codec
 from specviz.diagnosis import recorded
-from specviz.diagnosis.audit import trace_path
 from specviz.diagnosis.report import Report
-from specviz.recipe import to_link
-from specviz.ui.debug import work
-from specviz.ui.rounds.files import recipe_of
-from specviz.ui.state import keys, runs
+from specviz.ui.debug import audited, work
+from specviz.ui.state import keys
 
 AUDIT = "audit"  # parameter of the address
 FIRST = recorded.RECORDED[0].name
@@ -98,17 +94,11 @@ def choose(shown: Shown) -> None:
 
 
 def open_in_rounds(shown: Shown, prompt: int, place: tuple[int, int], key: str) -> None:
-    """A button that opens the run of a prompt on the Rounds page, at a round and position."""
-    path = trace_path(shown.folder, prompt)
-    if not path.exists():
+    """A link to the run of a prompt on the Rounds page, at a round and position."""
+    parameters = audited.address(shown, prompt, place)
+    if not parameters:
         st.caption("The run that wrote this text is not here: there is no round to open.")
-    elif st.button("Open in Rounds", key=key, icon=":material/open_in_new:"):
-        trace = codec.load(path)
-        recipe = recipe_of(trace)
-        if recipe is not None and shown.recorded:  # in other numbers its rounds would be others
-            recipe = replace(recipe, dtype=trace.pair.target.dtype)
-        name = f"audit-{shown.name}-{prompt}"
-        entry = runs.Entry(name, f"prompt {prompt} · {shown.title}", "file", trace, recipe)
-        runs.keep(entry)
-        made_from = {} if recipe is None else to_link(recipe)
-        st.switch_page("pages/rounds.py", query_params=made_from | runs.parameters(entry, place))
+        return
+    with st.container(key=key):
+        label, icon = "Open in Rounds", ":material/open_in_new:"
+        st.page_link("pages/rounds.py", label=label, icon=icon, query_params=parameters)

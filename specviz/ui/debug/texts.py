@@ -32,6 +32,7 @@ def one_text(now: shown.Shown) -> None:
         format_func=lambda i: f"{i}: {prompts.loc[i, 'text'][:80]}",
         key=keys.DEBUG_TEXT,
         help="Those that lost most come first.",
+        persist_state="session",
     )
     frame = report.frames["tokens"]
     frame = frame[frame["prompt"] == prompt].sort_values("index")
@@ -93,7 +94,7 @@ def _one_token(now: shown.Shown, frame: pd.DataFrame) -> None:
     """One committed token: its numbers, and the way to the round that wrote it."""
     report = now.report
     assert report is not None
-    number = st.number_input("Token", 1, len(frame), key=keys.DEBUG_TOKEN)
+    number = st.number_input("Token", 1, len(frame), key=keys.DEBUG_TOKEN, persist_state="session")
     row = frame.iloc[int(number) - 1]
     st.text(f"{row['text']}  ·  {row['kind']}")
     said = [f"p = {row['p']:.3f}"]
@@ -121,7 +122,11 @@ def two_audits(now: shown.Shown) -> None:
     if job is not None and job.name != now.name and job.tables:
         others[job.name] = "Your audit"
     other = st.selectbox(
-        "Compare with", list(others), format_func=lambda name: others[name], key=keys.DEBUG_COMPARE
+        "Compare with",
+        list(others),
+        format_func=lambda name: others[name],
+        key=keys.DEBUG_COMPARE,
+        persist_state="session",
     )
     if other is None:
         return
