@@ -20,7 +20,8 @@ from specviz.decoding.sampling import SamplingConfig
 from specviz.decoding.verify import VerifyError, verify_block
 from specviz.exactness.continuations import EndToEnd
 from specviz.exactness.evidence import ALTERNATIVES, emitted, leak_test, log_factors
-from specviz.reading.explain import formula, residual_line, verdict, what_if
+from specviz.reading.explain import verdict
+from specviz.reading.explain_numbers import formula, residual_line, what_if
 from specviz.reading.inspect import inspect_position
 from specviz.reading.prose import number as number_of
 from specviz.reading.prose import plain

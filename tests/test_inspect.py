@@ -10,7 +10,7 @@ from tables import TableModel, TablePair, table_pair
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
 from specviz.decoding.verify import Verdict
-from specviz.reading import explain
+from specviz.reading import explain, explain_numbers
 from specviz.reading.cache_cells import cache_strips, figures, next_feed
 from specviz.reading.inspect import inspect_position, telling
 from specviz.reading.logit_steps import chain
@@ -186,8 +186,10 @@ def test_a_rejection_names_its_numbers_the_coin_and_where_the_correction_came_fr
     assert (
         f"The correction <{place.round.token}> came from the residual, where it has {number(share)}." in text
     )
-    assert "what p has left over after q has used its share: max(0, p − q)" in explain.residual_line(place)
-    lines = explain.formula(place)
+    assert "what p has left over after q has used its share: max(0, p − q)" in explain_numbers.residual_line(
+        place
+    )
+    lines = explain_numbers.formula(place)
     assert len(lines) == 3 and lines[1].endswith("reject") and number(share) in lines[2]
 
 
@@ -199,7 +201,7 @@ def test_an_acceptance_by_the_coin_and_one_for_certain():
     assert "at least as much, so it is kept for certain, whatever the random number: accepted." in say(
         certain
     )
-    assert explain.coins(certain) == "Every u accepts this token."
+    assert explain_numbers.coins(certain) == "Every u accepts this token."
 
 
 def test_a_discarded_token_was_never_judged():
@@ -207,7 +209,7 @@ def test_a_discarded_token_was_never_judged():
     place = first(trace, "discarded")
     assert say(place).startswith(f"Never judged: the round ended at position {place.ended_at}.")
     assert not place.emitted and place.added is None
-    assert not any("keep" in line or "reject" in line for line in explain.formula(place))
+    assert not any("keep" in line or "reject" in line for line in explain_numbers.formula(place))
 
 
 def test_the_corrected_token_is_explained_by_the_rejected_row():
@@ -227,8 +229,8 @@ def test_a_bonus_comes_from_p():
     place = first(trace, "bonus")
     assert say(place).startswith("All 2 draft tokens were accepted")
     assert place.row.q is None and place.rejected_mass is None
-    assert explain.masses(place) == "" and "no residual" in explain.residual_line(place)
-    assert explain.formula(place) == (f"p(added token) = {number(place.added_probability)}",)
+    assert explain_numbers.masses(place) == "" and "no residual" in explain_numbers.residual_line(place)
+    assert explain_numbers.formula(place) == (f"p(added token) = {number(place.added_probability)}",)
 
 
 def test_a_round_without_drafts():
@@ -244,7 +246,7 @@ def test_greedy_and_copied_tokens_were_not_drawn():
     assert place.chosen and place.row.kl is None
     assert "takes its favourite" in say(place) and "own favourite" in say(place)
     assert "at temperature 0 only the largest score counts" in say(place)
-    assert explain.coins(place) == "No u accepts this token."
+    assert explain_numbers.coins(place) == "No u accepts this token."
     trace, _ = run_of(drafter="ngram", vocab_size=4)
     place = first(trace, "rejected")
     assert "The drafter copied" in say(place) and "q\u00a0=\u00a01" in say(place)
@@ -283,7 +285,7 @@ def test_an_empty_residual_is_said():
     place = inspect_position(emptied, round.number, place.position)
     assert "Rounding left no residual" in say(place)
     assert place.added_probability == place.candidate(round.token).p
-    assert "nothing is left" in explain.residual_line(place)
+    assert "nothing is left" in explain_numbers.residual_line(place)
 
 
 def test_an_accepted_token_behind_the_end_of_the_text():
@@ -305,17 +307,17 @@ def test_the_other_notation_swaps_the_letters():
     place = first(trace, "rejected")
     text = plain(explain.verdict(place, "chen"), str).replace("\u00a0", " ")
     assert f"with p = {number(place.row.q)}" in text and f"gives it q = {number(place.row.p)}" in text
-    assert "max(0, q − p)" in explain.residual_line(place, "chen")
-    assert explain.formula(place, "chen")[0].startswith("min(1, q/p)")
+    assert "max(0, q − p)" in explain_numbers.residual_line(place, "chen")
+    assert explain_numbers.formula(place, "chen")[0].startswith("min(1, q/p)")
 
 
 def test_what_another_coin_would_have_done():
     trace, _ = run_of(vocab_size=5)
     place = next(p for p in places(trace) if p.state == "rejected" and p.row.p > 0.0 and p.position < 4)
     row = place.row_position - 1
-    text = plain(explain.what_if(place, rejudge(place.round, accept_us={row: 0.0}), 0.0), str)
+    text = plain(explain_numbers.what_if(place, rejudge(place.round, accept_us={row: 0.0}), 0.0), str)
     assert f"position {place.position} would be accepted." in text
-    text = plain(explain.what_if(place, rejudge(place.round, accept_us={row: 0.9999}), 0.9999), str)
+    text = plain(explain_numbers.what_if(place, rejudge(place.round, accept_us={row: 0.9999}), 0.9999), str)
     assert "would still be rejected. The round would end as it did." in text
 
 
@@ -324,7 +326,7 @@ def test_a_token_that_the_trace_cannot_tell_apart_is_said():
     place = first(trace, "accepted")
     again = rejudge(place.round, accept_us={place.row_position - 1: 0.999999}, correct_u=0.9999)
     assert again.token is None
-    text = plain(explain.what_if(place, again, 0.999999), str)
+    text = plain(explain_numbers.what_if(place, again, 0.999999), str)
     assert f"together these have {number(again.probability)} in the residual" in text
 
 

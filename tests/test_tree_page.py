@@ -8,7 +8,7 @@ import pytest
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.trace import TokenText
 from specviz.decoding.tree import main_line, shape
-from specviz.reading import explain
+from specviz.reading import explain, explain_numbers
 from specviz.reading.inspect import inspect_position
 from specviz.reading.metrics import metrics
 from specviz.reading.rejudge import NotRecorded, rejudge
@@ -51,9 +51,9 @@ def test_the_inspector_says_what_became_of_every_candidate(trace):
         for position in range(1, round.k + 2):
             place = inspect_position(trace, round.number, position)
             said = explain.verdict(place)
-            assert said and explain.residual_line(place)
+            assert said and explain_numbers.residual_line(place)
             if place.state in ("accepted", "rejected"):
-                assert explain.formula(place)
+                assert explain_numbers.formula(place)
     refused = next(r for r in trace.rounds if r.outcome == "corrected" and r.k == 2)
     place = inspect_position(trace, refused.number, refused.accepted + 1)
     assert place.in_tree and place.added_probability == refused.share

@@ -9,7 +9,7 @@ from html import escape
 
 from specviz.decoding.sampling import SamplingConfig
 from specviz.decoding.trace import ModelInfo, Round, TokenText, Trace
-from specviz.reading import explain
+from specviz.reading import explain, explain_numbers
 from specviz.reading.cache_cells import cache_strips, figures, next_feed
 from specviz.reading.inspect import Candidate, Inspection, Others, inspect_position, telling
 from specviz.reading.metrics import metrics
@@ -90,9 +90,9 @@ def round_html(trace: Trace, number: int, show: Show) -> str:
         state = f'<span class="{place.state}">{GLYPHS[place.state]} {place.state}</span>'
         body.append(
             f"<section><h2>{heading} {state}</h2><p>{_sentence(explain.verdict(place), place, show)}</p>"
-            + _tag("p", explain.residual_line(place), "note")
-            + _tag("pre", "\n".join(explain.formula(place)))
-            + _tag("p", explain.masses(place), "note")
+            + _tag("p", explain_numbers.residual_line(place), "note")
+            + _tag("pre", "\n".join(explain_numbers.formula(place)))
+            + _tag("p", explain_numbers.masses(place), "note")
             + _bars(place, show)
             + "</section>"
         )

@@ -87,3 +87,8 @@ def apart(a: float, b: float) -> tuple[str, str]:
 def count(n: int, noun: str) -> str:
     """A count with its noun, as in "1 token" or "1,204 tokens"."""
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def unbroken(text: str) -> str:
+    """The same words, kept on one line."""
+    return text.replace(" ", "\u00a0")

@@ -2,22 +2,20 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-import pandas as pd
 import streamlit as st
 
 from specviz.decoding.trace import Round, Trace
 from specviz.decoding.verify import VerifyError
-from specviz.reading import explain
+from specviz.reading import explain, explain_numbers
 from specviz.reading.cache_cells import cache_strips, figures, next_feed
-from specviz.reading.export import csv_bytes
 from specviz.reading.inspect import Inspection, inspect_position
-from specviz.reading.logit_steps import STEPS, Chain, Model, chain
-from specviz.reading.prose import GLYPHS, Notation, letters, name, sentence, strong
+from specviz.reading.prose import GLYPHS, Notation, name, sentence, strong
 from specviz.reading.rejudge import NotRecorded, Rejudged, rejudge
 from specviz.tokens import Show, shower
 from specviz.ui.components.blocks import Block, Formula, Heading, ahead, blocks, packed, prose
 from specviz.ui.rounds import gauges
 from specviz.ui.rounds.bars import distributions
+from specviz.ui.rounds.place_tables import chains, numbers
 from specviz.ui.shell.markup import code, markdown
 from specviz.ui.state import keys
 
@@ -66,8 +64,8 @@ def inspector(trace: Trace, round: int, position: int, *, key: str, run: str = "
             with coin:
                 _coin(place, show, notation, key, run, entry)
         if place.candidates:
-            _chains(trace, place, show, notation, key)
-            _table(place, show, notation, key)
+            chains(trace, place, show, notation, key)
+            numbers(place, show, notation, key)
     with st.container(border=True, key=keys.of(key, keys.CACHES)):
         blocks(
             _caches(trace, place.round, show), key=keys.of(key, keys.CELLS), run=run, place=(round, position)
@@ -167,12 +165,12 @@ def _told(place: Inspection, show: Show, notation: Notation) -> Iterator[Block]:
 
 def _spelled_out(place: Inspection, show: Show, notation: Notation) -> Iterator[Block]:
     """The verdict as a formula, and what the residual is for."""
-    formula = explain.formula(place, notation)
+    formula = explain_numbers.formula(place, notation)
     if formula:
         yield Formula(formula)
-    yield prose(sentence(explain.residual_line(place, notation)), show)
+    yield prose(sentence(explain_numbers.residual_line(place, notation)), show)
     if place.candidates and place.row.residual_mass is not None:
-        yield prose(sentence(explain.masses(place, notation)), show, small=True)
+        yield prose(sentence(explain_numbers.masses(place, notation)), show, small=True)
 
 
 @st.fragment
@@ -191,7 +189,7 @@ def _coin(place: Inspection, show: Show, notation: Notation, key: str, run: str,
     if place.state == "discarded" and not place.by_blocks:
         return
     st.slider(
-        f"What if the random number u had fallen elsewhere? {explain.coins(place)}",
+        f"What if the random number u had fallen elsewhere? {explain_numbers.coins(place)}",
         0.0,
         max(0.999, recorded),
         value=recorded,
@@ -215,7 +213,7 @@ def _what_if(place: Inspection, u: float, show: Show, notation: Notation, widget
         except (NotRecorded, VerifyError) as error:
             st.text(f"This round cannot be judged again: {error}.")
         else:
-            st.markdown(markdown(explain.what_if(place, again, u, notation), show))
+            st.markdown(markdown(explain_numbers.what_if(place, again, u, notation), show))
             with st.container(horizontal=True, gap="small"):
                 for word in _round_again(place, again, show):
                     st.markdown(word, width="content")
@@ -236,109 +234,6 @@ def _round_again(place: Inspection, again: Rejudged, show: Show) -> list[str]:
 
 def _badge(state: str) -> str:
     return f":{BADGES[state]}-badge[{GLYPHS[state]} {state}]"
-
-
-def _chains(trace: Trace, place: Inspection, show: Show, notation: Notation, key: str) -> None:
-    with st.expander(
-        "From logit to probability",
-        key=keys.of(key, keys.CHAIN),
-        on_change="rerun",
-        icon=":material/conversion_path:",
-    ) as opened:
-        if not opened.open:
-            return
-        ids = [c.token for c in place.candidates]
-        first = place.added if place.state in ("corrected", "bonus") else place.row.token
-        token = st.selectbox(
-            "Token",
-            ids,
-            index=ids.index(first) if first in ids else 0,
-            format_func=show,
-            key=keys.of(key, keys.CHAIN, place.round.number, place.row_position, place.state),
-        )
-        st.dataframe(chain_table(trace, place, token, notation), hide_index=True, placeholder="")
-        if place.row.token is None:
-            st.caption("The draft has no row here: the bonus is the target's alone.")
-
-
-def chain_table(
-    trace: Trace, place: Inspection, token: int, notation: Notation = "leviathan"
-) -> pd.DataFrame:
-    """A row a step from logit to probability, a column a model."""
-    columns: dict[str, dict[str, str]] = {}
-    models: tuple[Model, Model] = ("target", "draft")
-    for model, letter in zip(models, letters(notation), strict=True):
-        steps = chain(trace, place.round, place.row_position - 1, token, model)
-        if steps is not None:
-            columns[f"{model} {letter}"] = _cells(steps)
-    names = [name for name in STEPS if any(name in cells for cells in columns.values())]
-    rows = {title: [cells.get(name, "") for name in names] for title, cells in columns.items()}
-    return pd.DataFrame({"step": names, **rows})
-
-
-def _cells(steps: Chain) -> dict[str, str]:
-    if not steps.steps:
-        return {"logit": "none", "probability": f"{steps.recorded:.4g}"}
-    cells = {}
-    for step in steps.steps:
-        setting = f"{step.setting}: " if step.setting else ""
-        value = "" if step.value is None else f"{step.value:.4g}"
-        cells[step.name] = setting + " ".join(filter(None, (value, step.note)))
-    return cells
-
-
-def _table(place: Inspection, show: Show, notation: Notation, key: str) -> None:
-    with st.expander(
-        "All numbers", key=keys.of(key, keys.TABLE), on_change="rerun", icon=":material/table:"
-    ) as opened:
-        if not opened.open:
-            return
-        frame = table(place, show, notation)
-        numbers = [name for name in frame.columns if frame[name].dtype.kind == "f"]
-        st.dataframe(
-            frame,
-            hide_index=True,
-            column_config={name: st.column_config.NumberColumn(format="%.6g") for name in numbers},
-            placeholder="",
-            key=keys.of(key, keys.TABLE_FRAME),
-            alt="The tokens of this position with their numbers",
-        )
-        st.download_button(
-            "CSV",
-            csv_bytes(frame),
-            f"round-{place.round.number}-position-{place.position}.csv",
-            "text/csv",
-            key=keys.of(key, keys.TABLE_CSV),
-            icon=":material/download:",
-            on_click="ignore",
-        )
-
-
-def table(place: Inspection, show: Show, notation: Notation = "leviathan") -> pd.DataFrame:
-    """A row a candidate with its numbers in full, and one for all tokens outside the table."""
-    p, q = letters(notation)
-    rest = place.rest
-    rows = [
-        {
-            "token": show(c.token),
-            "id": c.token,
-            p: c.p,
-            q: c.q,
-            f"{p}/{q}": c.ratio,
-            "residual": c.residual,
-            f"rank by {p}": c.p_rank,
-            f"rank by {q}": c.q_rank,
-            "rank by residual": c.residual_rank,
-            f"{p} removed by": c.target_removed,
-            f"{q} removed by": c.draft_removed,
-        }
-        for c in place.candidates
-    ]
-    if rest.count:
-        rows.append({"token": f"{rest.count:,} others", p: rest.p, q: rest.q, "residual": rest.residual})
-    frame = pd.DataFrame(rows)
-    whole = ["id", f"rank by {p}", f"rank by {q}", "rank by residual"]
-    return frame.astype(dict.fromkeys(whole, "Int64"))
 
 
 def _caches(trace: Trace, round: Round, show: Show) -> Iterator[Block]:
