@@ -139,9 +139,7 @@ class Recipe:
 
         target, draft = samplings
         more: dict[str, Any] = {
-            "banned": tuple(sorted(set(asked.ids(self.ban, pair, single=True)))),
-            "bias": asked.biases(self.bias, pair),
-            "forced": asked.ids(self.force, pair),
+            **asked.tokens(self.bias, self.ban, self.force, pair),
             "min_new_tokens": self.min_tokens,
             "grammar": Grammar(self.grammar_kind, self.grammar) if self.grammar.strip() else None,  # type: ignore[arg-type]
         }

@@ -14,17 +14,22 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from bad_drafts import PROMPTS, SETTING, audited, near, pair
+from tables import TablePair
 
 from specviz.__main__ import main
 from specviz.cli import audit as command
 from specviz.decoding import codec
+from specviz.decoding.controls import SamplingConfig
 from specviz.diagnosis import tables
 from specviz.diagnosis.audit import Audit, AuditError, merge, missing, read_parts, trace_path
+from specviz.diagnosis.bench import bench_of
 from specviz.diagnosis.compare import compare
 from specviz.diagnosis.observe import Bench
 from specviz.diagnosis.prompts import parse
 from specviz.diagnosis.report import Report
+from specviz.diagnosis.setting import Setting
 from specviz.reading.metrics import metrics
+from specviz.recipe import Recipe
 
 ROOT = Path(__file__).parent.parent
 SMALL = replace(SETTING, max_new_tokens=16, self_checks=1)
@@ -239,6 +244,41 @@ def test_the_command_measures_shows_and_gates(command_on_tables, tmp_path, capsy
     assert "within noise" in capsys.readouterr().out
     assert main(["audit", "columns"]) == 0
     assert "sum of min(p, q)" in capsys.readouterr().out
+
+
+def test_tokens_are_named_as_in_a_trace_and_kept_with_the_settings(tmp_path, capsys, monkeypatch):
+    plain = TablePair(DRAFT.target, DRAFT.draft)
+    monkeypatch.setattr(command, "load_bench", lambda args, setting: bench_of(plain, setting))
+    prompts = tmp_path / "p.txt"
+    prompts.write_text(FEW)
+    out = tmp_path / "a"
+    few = ["audit", str(prompts), "--out", str(out), "--max-new-tokens", "12", "--self-checks", "0"]
+    named = ["--ban", '"c", 3', "--bias", '"d":-2.5', "--force", '"ab"', "--constrain", "target"]
+    assert main([*few, "--limit", "2", *named, "--shard", "1/2"]) == 0
+    setting = json.loads((out / "audit.json").read_text())["setting"]
+    assert (setting["ban"], setting["bias"], setting["constrain"]) == ('"c", 3', '"d":-2.5', "target")
+    assert main([*few, "--limit", "2", *named]) == 0  # goes on with the other shard's prompt
+    assert "going on: 1 of 2" in capsys.readouterr().err
+    for index in range(2):
+        trace = codec.load(trace_path(out, index))
+        assert trace.sampling == SamplingConfig(0.7, banned=(2, 3), bias=((3, -2.5),), forced=(0, 1))
+        assert trace.draft_sampling == SamplingConfig(0.7)
+        assert trace.output_ids[:2] == (0, 1) and not {2, 3} & {*trace.output_ids}
+    report = Report.of(out)
+    assert report.setting.sampling == trace.sampling and not len(report.failed)
+    assert main([*few, "--limit", "2", *named[2:]]) == 1
+    assert "begun with other settings" in capsys.readouterr().err
+    assert main([*few[:3], str(tmp_path / "b"), "--ban", '"ab"']) == 1  # two tokens
+    assert "is 2 tokens" in capsys.readouterr().err
+
+
+def test_ids_stand_in_the_controls_at_once_so_that_older_audits_go_on():
+    setting = Setting().constrained(Recipe(ban="3, 2", min_tokens=2, constrain="draft"))
+    assert setting.draft_sampling == SamplingConfig(banned=(2, 3), min_new_tokens=2)
+    assert setting == replace(Setting(), draft_sampling=setting.draft_sampling)
+    assert Setting.from_dict(json.loads(json.dumps(setting.to_dict()))) == setting
+    with pytest.raises(ValueError, match="a server sends log-probabilities"):
+        Setting(served="http://localhost:1").constrained(Recipe(ban='"a"'))
 
 
 @pytest.mark.parametrize(

@@ -152,8 +152,8 @@ def _setting(args: argparse.Namespace) -> Any:
     from specviz.diagnosis.served.http import address
     from specviz.diagnosis.setting import Setting
 
-    target, draft = options.constrained(args)
-    return Setting(
+    target, draft = options.sampling(args)
+    made = Setting(
         target=args.target,
         draft=args.draft or "",
         drafter=args.drafter,
@@ -166,11 +166,11 @@ def _setting(args: argparse.Namespace) -> Any:
         seed=args.seed,
         rule=args.verifier,
         second=args.second,
-        ignore_eos=args.ignore_eos,
         self_checks=args.self_checks,
         served=address(args.target_served) if args.target_served else "",
         leading=args.served_leading,
     )
+    return made.constrained(options.constraint_recipe(args))
 
 
 def _shard(text: str) -> tuple[int, int]:

@@ -104,8 +104,8 @@ def sampling(args: argparse.Namespace) -> tuple[SamplingConfig, SamplingConfig]:
     return SamplingConfig(**target), SamplingConfig(**draft)
 
 
-def constrained(args: argparse.Namespace) -> tuple[SamplingConfig, SamplingConfig]:
-    """The controls of target and draft with their constraints, before a pair is there: ids only.
+def constraint_recipe(args: argparse.Namespace) -> Recipe:
+    """A recipe with nothing but constraints.
 
     Raises:
         ValueError: naming the control that cannot be used.
@@ -113,7 +113,7 @@ def constrained(args: argparse.Namespace) -> tuple[SamplingConfig, SamplingConfi
     made = Recipe(**constraints(args))
     if why := asked.why_not(made):
         raise ValueError(why)
-    return made.constrained(sampling(args), None)
+    return made
 
 
 def recipe(args: argparse.Namespace, **more: Any) -> Recipe:

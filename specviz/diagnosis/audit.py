@@ -117,6 +117,8 @@ class Audit:
         self.about |= {
             "pair": asdict(bench.pair.info),
             "second": asdict(bench.second.info) if bench.second else None,
+            # With the ids of tokens that the setting names by their texts.
+            "controls": [asdict(c) for c in (bench.setting.sampling, bench.setting.draft_sampling)],
             # What a pass of a served target costs is not measured: its server is no part of this machine.
             "costs": None if server else self._costs(bench, second),
             "server": server,

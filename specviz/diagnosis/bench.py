@@ -20,8 +20,11 @@ def bench_of(pair: Any, setting: Setting, other: Any = None) -> Bench:
         pair: target and draft.
         setting: of the audit.
         other: a pair whose draft is `second_model`; None without one.
+
+    Raises:
+        ValueError: for tokens in the setting that this pair does not have.
     """
-    return Bench(pair, setting, other, own_tokenizer(pair))
+    return Bench(pair, setting.for_pair(pair), other, own_tokenizer(pair))
 
 
 def own_tokenizer(pair: Any) -> Any:

@@ -38,6 +38,11 @@ class Share:
     example: tuple[int, int, int] | None
 
 
+def _controls(about: dict[str, Any]) -> dict[str, Any]:
+    """The controls that were used, with the ids of tokens that the setting names by their texts."""
+    return dict(zip(("sampling", "draft_sampling"), about.get("controls", ()), strict=False))
+
+
 class Report:
     """An audit as far as it goes.
 
@@ -52,7 +57,7 @@ class Report:
         self, about: dict[str, Any], frames: dict[str, Any], checks: dict[str, Any], log: str = ""
     ) -> None:
         self.about = about
-        self.setting = Setting.from_dict(about["setting"])
+        self.setting = Setting.from_dict(about["setting"] | _controls(about))
         self.frames = frames
         self.checks = checks
         self.log = log

@@ -1,12 +1,15 @@
 """Everything that determines an audit beside its prompts, as one value that is kept with the results."""
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import msgspec
 
 from specviz.decoding.controls import SamplingConfig
+from specviz.models import asked
+from specviz.recipe import Recipe
 
+LISTS = ("bias", "ban", "force")
 STYLES = ("plain", "chat", "own")
 TEMPERATURES = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5, 2.0)
 
@@ -31,6 +34,9 @@ class Setting:
         ignore_eos: answers go on behind an EOS.
         self_checks: how many prompts are also drafted by the target itself, and have their caches audited.
         served: address of the server that the target's probabilities come from; "" for a target loaded here.
+        bias, ban, force: lists of tokens as they were written, where texts are among them: a tokenizer has to
+            read them, and `for_pair` puts them into the controls. "" where ids alone stand in these.
+        constrain: whose tokens these lists are for; see `specviz.recipe.Recipe`.
         leading: likeliest tokens a position that the server is asked for: 0 for all, -1 for what is usual
             with it.
     """
@@ -51,6 +57,10 @@ class Setting:
     ignore_eos: bool = False
     served: str = ""
     leading: int = -1
+    bias: str = ""
+    ban: str = ""
+    force: str = ""
+    constrain: str = "both"
 
     def __post_init__(self) -> None:
         if not 1 <= self.k <= 16:
@@ -61,13 +71,46 @@ class Setting:
             )
         if self.max_new_tokens < 2:
             raise ValueError("an audit needs answers of 2 tokens or more")
-        if self.served and self.sampling.constrained:
+        listed = (self.bias or self.ban or self.force) and self.constrain != "draft"
+        if self.served and (listed or self.sampling.constrained):
             raise ValueError(
                 "a server sends log-probabilities: penalties, bias, bans, forced tokens and grammars of the "
                 "target, which work on its logits, cannot be audited against it"
             )
         if self.served and self.rule != "exact":
             raise ValueError("a wrong verifier needs a target that is loaded here, not a served one")
+
+    def constrained(self, recipe: Recipe) -> "Setting":
+        """With a recipe's constraints: in the controls at once, but for lists of tokens with texts.
+
+        Raises:
+            ValueError: naming what is not understood.
+        """
+        lists: dict[str, Any] = {name: getattr(recipe, name) for name in LISTS}
+        if not asked.needs_tokenizer(*lists.values()):
+            lists = dict.fromkeys(LISTS, "")
+        else:
+            recipe = replace(recipe, bias="", ban="", force="")
+            lists["constrain"] = recipe.constrain
+        target, draft = recipe.constrained((self.sampling, self.draft_sampling), None)
+        return replace(self, sampling=target, draft_sampling=draft, ignore_eos=recipe.ignore_eos, **lists)
+
+    def for_pair(self, pair: Any) -> "Setting":
+        """With every list of tokens read by the pair's tokenizer.
+
+        Raises:
+            ValueError: naming what does not fit the pair.
+        """
+        if not (self.bias or self.ban or self.force):
+            return self
+        more = asked.tokens(self.bias, self.ban, self.force, pair)
+        target, draft = (
+            sampling if self.constrain == other else replace(sampling, **more)
+            for sampling, other in ((self.sampling, "draft"), (self.draft_sampling, "target"))
+        )
+        return replace(
+            self, sampling=target, draft_sampling=draft, bias="", ban="", force="", constrain="both"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from specviz.decoding.controls import MAX_BIAS, MAX_IDS
 from specviz.decoding.grammar import Grammar, require_grammar
@@ -85,6 +85,20 @@ def biases(text: str, pair: Pair | None) -> tuple[tuple[int, float], ...]:
     if len(dict(found)) < len(found):
         raise ValueError("a token has two biases")
     return tuple(found)
+
+
+def tokens(bias: str, ban: str, force: str, pair: Pair | None) -> dict[str, Any]:
+    """The fields of `SamplingConfig` that three lists of tokens stand for; see `ids`."""
+    return {
+        "banned": tuple(sorted(set(ids(ban, pair, single=True)))),
+        "bias": biases(bias, pair),
+        "forced": ids(force, pair),
+    }
+
+
+def needs_tokenizer(*lists: str) -> bool:
+    """True if any of some lists of tokens has a text, and not only ids."""
+    return any(isinstance(token, str) for text in lists for token, _ in items(text))
 
 
 def _ids_of(token: int | str, pair: Pair | None, single: bool) -> Sequence[int]:
