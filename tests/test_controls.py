@@ -19,6 +19,7 @@ from specviz.decoding.grammar import Grammar, GrammarError, Mask
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import effective_probs
 from specviz.decoding.verify import verify_block
+from specviz.exactness.cache_check import check_caches, checked
 from specviz.reading.explain import REASONS
 from specviz.reading.logit_steps import chain
 
@@ -295,6 +296,12 @@ def cut_one_too_few(self, written, follow=Mask._follow):
     return follow(self, written)
 
 
+def copied_mutant(self, memo):
+    other = Mask.__deepcopy__(self, memo)
+    other.__class__ = type(self)
+    return other
+
+
 def test_the_checks_notice_min_new_tokens_counted_in_rounds():
     assert distance(CONTROLS["min new tokens"], NONE, start=ByRounds) > 0.01
 
@@ -316,6 +323,40 @@ def test_the_checks_notice_a_mask_that_is_not_rolled_back(monkeypatch, mutant):
     except (run.RunError, GrammarError):
         return  # the parser itself refuses
     assert far > 1e-3
+
+
+@pytest.mark.parametrize("drafter", ["model", "suffix"])
+def test_the_cache_audit_looks_at_the_parsers_of_both(drafter):
+    pair = table_pair(3, seed=4, eos=[EOS])
+    for seed in range(4):
+        made = DecodingRun(pair, PROMPT, k=3, drafter=drafter, sampling=CONTROLS["grammar"], seed=seed)
+        for _, checks in checked(made):
+            assert [check.role for check in checks] == ["target", "draft"]
+            assert all(check.parser == "" and check.ok for check in checks)
+            assert "parser stands where the text ends: right" in checks[0].sentence
+    free = DecodingRun(pair, PROMPT, k=3, draft_sampling=CONTROLS["grammar"])
+    free.step()
+    assert [check.parser for check in check_caches(free)] == [None, ""]
+
+
+@pytest.mark.parametrize("mutant", [keeps_drafts, cut_one_too_few])
+@pytest.mark.parametrize("where", ["target", "draft"])
+def test_the_cache_audit_notices_a_parser_that_is_not_rolled_back(mutant, where):
+    """In the run alone: the audit's own parser is a right one."""
+    pair = table_pair(3, seed=4, eos=[EOS])
+    sampling = SamplingConfig(grammar=Grammar("regex", "((ab|b)a?){9}"))
+    found = []
+    for seed in range(6):
+        made = DecodingRun(pair, PROMPT, k=3, seed=seed, max_new_tokens=12, sampling=sampling)
+        mask = (made.controls if where == "target" else made.drafter.sampling).mask
+        mask.__class__ = type("Mutant", (Mask,), {"_follow": mutant, "__deepcopy__": copied_mutant})
+        try:
+            for _, checks in checked(made):
+                found += [check for check in checks if not check.ok]
+        except (run.RunError, GrammarError):
+            pass  # the parser itself refuses
+    assert found and {check.role for check in found} == {where}
+    assert all(check.parser and "parser" in check.sentence and "wrong" in check.sentence for check in found)
 
 
 def test_the_checks_notice_a_start_that_is_off_by_one(monkeypatch):

@@ -6,18 +6,23 @@ acceptance; a wrong target cache gives the rule the wrong p. Neither shows in dr
 Two comparisons. The logits of the next pass depend on everything cached, so a wrong entry shows in them,
 in the unit in which it does harm. The keys and values themselves, row by row, say which entry it is and
 miss none that happens to get little attention.
+
+A grammar's parser is such a cache too: drafts advance it, and a rejection takes it back. It is asked what may
+follow the text, beside one that has read nothing but this text.
 """
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from specviz.decoding import cache as caches
 from specviz.decoding.cache import Cache
+from specviz.decoding.controls import Bound
 from specviz.decoding.drafters.eagle import EagleDrafter
+from specviz.decoding.grammar import GrammarError, Mask
 from specviz.decoding.protocols import EagleModel, LanguageModel, ModelOutput
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.trace import Round
@@ -41,6 +46,8 @@ class CacheCheck:
         row_tolerance: the largest of these that rounding explains.
         first_bad: the first cached row (from 0) that is not what the text says; None if all are right, or
             if nothing could be compared.
+        parser: what is wrong with the state of this model's grammar parser, "" if nothing is; None without a
+            grammar.
     """
 
     role: Literal["target", "draft"]
@@ -53,6 +60,7 @@ class CacheCheck:
     row_diffs: tuple[float, ...]
     row_tolerance: float
     first_bad: int | None
+    parser: str | None = None
 
     @property
     def lengths_ok(self) -> bool:
@@ -61,7 +69,7 @@ class CacheCheck:
     @property
     def ok(self) -> bool:
         near = self.logit_diff is None or self.logit_diff <= self.tolerance
-        return self.lengths_ok and near and self.first_bad is None
+        return self.lengths_ok and near and self.first_bad is None and not self.parser
 
     @property
     def sentence(self) -> str:
@@ -78,28 +86,54 @@ class CacheCheck:
             text += f"{self.row_tolerance:.2g})"
         if self.first_bad is not None:
             text += f"; the first wrong row is {self.first_bad + 1}"
+        if self.parser is not None:
+            text += f"; the grammar's parser {self.parser or 'stands where the text ends'}"
         return f"{text}: {'right' if self.ok else 'wrong'}."
 
 
 def check_caches(run: DecodingRun) -> tuple[CacheCheck, ...]:
-    """Compare the target's cache, and the draft's if it has one, with uncached passes. Between rounds.
+    """Compare the target's cache, and the draft's if it has one, with uncached passes, and the parsers of
+    their grammars with fresh ones. Between rounds.
 
-    The run's caches are copied, not touched.
+    The run's caches and parsers are copied, not touched.
     """
     number = len(run.rounds)
     expected = len(run.tokens) - 1 if number else 0
-    checks = [_check("target", number, run.pair.target, run.target_cache, run.tokens, expected)]
+    target = _check("target", number, run.pair.target, run.target_cache, run.tokens, expected)
+    checks = [replace(target, parser=_parser(run, run.controls))]
     drafter: Any = run.drafter
     while hasattr(drafter, "inner"):  # a faulty drafter around a correct one
         drafter = drafter.inner
+    parser = _parser(run, getattr(drafter, "sampling", None))
     if drafter.cache is not None:
         model: Any = getattr(drafter, "model", None)
         if isinstance(drafter, EagleDrafter):
             shown = all(hasattr(layer, "keys") for layer in drafter.cache.layers)
             model = _OnFeatures(model, run.pair.target, run.tokens) if shown else None
         expected = expected_draft_length(run.rounds, drafter.keeps_drafts)
-        checks.append(_check("draft", number, model, drafter.cache, run.tokens, expected))
+        draft = _check("draft", number, model, drafter.cache, run.tokens, expected)
+        checks.append(replace(draft, parser=parser))
+    elif parser is not None:  # it caches nothing else
+        checks.append(CacheCheck("draft", number, 0, 0, 0, None, 0.0, (), 0.0, None, parser))
     return tuple(checks)
+
+
+def _parser(run: DecodingRun, controls: Any) -> str | None:
+    """What is wrong with a grammar's parser; see `CacheCheck`."""
+    if not isinstance(controls, Bound) or controls.mask is None or controls.grammar is None:
+        return None
+    written = run.tokens[controls.start :]
+    due = Mask(run.pair, controls.grammar).allowed(written)
+    try:
+        said = deepcopy(controls.mask).allowed(written)
+    except GrammarError as error:
+        return f"does not come back to the text ({error})"
+    if due is None or said is None:
+        return "" if due is said else "takes the text for another one"
+    more, less = int((said & ~due).sum()), int((due & ~said).sum())
+    if not more and not less:
+        return ""
+    return f"allows {more:,} tokens that cannot follow the text, and lacks {less:,} that can"
 
 
 def checked(run: DecodingRun) -> Iterator[tuple[Round, tuple[CacheCheck, ...]]]:
