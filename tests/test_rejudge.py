@@ -8,11 +8,18 @@ import numpy as np
 import pytest
 from tables import TableModel, TablePair, table_pair
 
+from specviz.decoding.block import verify_whole_block
+from specviz.decoding.faults import get_fault
+from specviz.decoding.grammar import Grammar
 from specviz.decoding.randomness import SeededRound
 from specviz.decoding.record import LEADING
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
+from specviz.decoding.trace import Trace
 from specviz.decoding.verify import Verdict, residual, verify_block
+from specviz.reading import explain
+from specviz.reading.inspect import inspect_position
+from specviz.reading.logit_steps import chain
 from specviz.reading.rejudge import NotRecorded, rejudge, rejudge_trace
 
 CONFIGS = [
@@ -217,3 +224,68 @@ def run_to_end(run):
 def test_no_torch():
     code = "import sys; import specviz.reading.rejudge; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+CONSTRAINED = SamplingConfig(
+    0.9,
+    banned=(3, 25),
+    bias=((4, 2.5), (7, -3.0)),
+    forced=(1, 4),
+    min_new_tokens=5,
+    grammar=Grammar("regex", "[b-y]{4,30}"),
+)
+
+
+@pytest.mark.parametrize("verifier", [verify_block, verify_whole_block], ids=["token", "block"])
+@pytest.mark.parametrize("where", ["both", "target", "draft"])
+def test_a_constrained_run_read_back_is_judged_the_same_at_every_place(where, verifier, tmp_path):
+    """Grammar, bias, bans, forced tokens and a least number of them, on p, on q and on both."""
+    removed, states = set(), set()
+    for seed in range(3):
+        made = DecodingRun(
+            table_pair(27, seed, eos=[26]),
+            [0, 1, 2, 0, 1],
+            k=4,
+            sampling=SamplingConfig() if where == "draft" else CONSTRAINED,
+            draft_sampling=SamplingConfig() if where == "target" else CONSTRAINED,
+            max_new_tokens=24,
+            seed=seed,
+            verifier=verifier,
+        )
+        list(made)
+        made.trace().save(tmp_path / "run.json.gz")
+        trace = Trace.load(tmp_path / "run.json.gz")
+        assert trace == made.trace()
+        again = rejudge_trace(trace, verifier)
+        assert again.first_difference is None and all(round.recorded for round in again.rounds)
+        for round, judged in zip(trace.rounds, again.rounds, strict=True):
+            assert (judged.accepted, judged.outcome) == (round.accepted, round.outcome)
+            assert judged.token == round.token
+            for row, position in enumerate(round.positions):
+                place = inspect_position(trace, round.number, row + 1)
+                assert explain.verdict(place)
+                removed |= {*position.table.target_removed, *position.table.draft_removed}
+                states.add(place.state)
+                for token in position.table.ids:
+                    told = [chain(trace, round, row, token, model) for model in ("target", "draft")]
+                    assert all(
+                        c is None or c.probability == pytest.approx(c.recorded, abs=1e-9) for c in told
+                    )
+        if where != "draft":
+            assert trace.output_ids[:2] == (1, 4) and not {0, 3, 25} & {*trace.output_ids}
+    assert {"forced", "min new tokens", "grammar", "banned"} <= removed
+    assert {"accepted", "rejected", "discarded"} <= states
+
+
+def test_a_wrong_rule_judges_a_constrained_run_otherwise():
+    """Drafts that the text may not contain are rejected by the exact rule, and by no lenient one."""
+    made = DecodingRun(
+        table_pair(27, 1, eos=[26]),
+        [0, 1],
+        sampling=CONSTRAINED,
+        draft_sampling=SamplingConfig(),
+        max_new_tokens=24,
+    )
+    list(made)
+    lenient = get_fault("always-accept").verifier
+    assert rejudge_trace(made.trace(), lenient).first_difference is not None
