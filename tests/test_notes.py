@@ -8,7 +8,9 @@ from tables import TableModel, TablePair, table_pair
 from specviz.cli.trace import _foot, _summary
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
-from specviz.reading.notes import distinct_share, notes
+from specviz.reading.html_export import run_html
+from specviz.reading.notes import Silence, distinct_share, notes, silence
+from specviz.tokens import visible
 
 
 def trace_of(pair, prompt="ab", **more):
@@ -38,7 +40,7 @@ def test_a_loop_is_named_beside_its_figures():
 
 def test_a_varied_text_has_no_note():
     trace = trace_of(table_pair(seed=3, vocab_size=8))
-    assert notes(trace) == ()
+    assert notes(trace) == () and _summary(trace)["draft_context_full"] is None
 
 
 def test_rounds_beyond_the_drafts_context_are_counted():
@@ -55,7 +57,12 @@ def test_rounds_beyond_the_drafts_context_are_counted():
     assert note.startswith(
         f"In {silent} of {len(trace.rounds)} rounds the draft proposed nothing, from token {first} on"
     )
+    assert silence(trace) == Silence(first, silent)
+    assert f"draft's context full from token {first} on · {silent} rounds" in _foot(trace, None)
+    assert _summary(trace)["draft_context_full"] == {"first": first, "rounds": silent}
+    assert f"from token {first}" in run_html(trace, visible)
     assert notes(replace(trace, drafter="ngram")) == ()  # which often finds nothing
+    assert silence(replace(trace, drafter="ngram")) is None
 
 
 def test_the_end_of_a_text_is_no_full_context():

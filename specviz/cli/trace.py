@@ -17,7 +17,7 @@ from specviz.decoding.drafters.suffix import LONGEST, SuffixDrafter
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.trace import ModelInfo, Round, Trace
 from specviz.reading.metrics import metrics
-from specviz.reading.notes import notes
+from specviz.reading.notes import notes, silence
 from specviz.recipe import Recipe
 from specviz.speed import adaptive
 from specviz.speed.adaptive import AdaptiveK
@@ -173,6 +173,8 @@ def _foot(trace: Trace, out: Path | None) -> str:
             f"{_number(m.tokens_per_second)} tokens/s"
         )
         lines.append("acceptance by position " + (" ".join(f"{r:.2f}" for r in m.per_position) or "–"))
+        if found := silence(trace):
+            lines.append(f"draft's context full from token {found.first:,} on · {found.rounds} rounds")
     lines += [f"note: {note}" for note in notes(trace)]
     if out:
         lines.append(f"saved {out}")
@@ -184,7 +186,7 @@ def _number(value: float | None) -> str:
 
 
 def _summary(trace: Trace) -> dict:
-    m = metrics(trace.rounds)
+    m, full = metrics(trace.rounds), silence(trace)
     return {
         "text": trace.text(trace.output_ids),
         "output_ids": trace.output_ids,
@@ -197,6 +199,7 @@ def _summary(trace: Trace) -> dict:
         "draft_sampling": asdict(trace.draft_sampling),
         "pair": asdict(trace.pair),
         "metrics": {**asdict(m), "tokens_per_second": m.tokens_per_second},
+        "draft_context_full": None if full is None else asdict(full),
         "notes": notes(trace),
         "outcomes": [round.outcome for round in trace.rounds],
         "accepted": [round.accepted for round in trace.rounds],

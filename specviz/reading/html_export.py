@@ -13,6 +13,7 @@ from specviz.reading import explain, explain_numbers
 from specviz.reading.cache_cells import cache_strips, figures, next_feed
 from specviz.reading.inspect import Candidate, Inspection, Others, inspect_position, telling
 from specviz.reading.metrics import metrics
+from specviz.reading.notes import silence
 from specviz.reading.prose import GLYPHS, Part, count, number
 
 Show = Callable[[TokenText], str]
@@ -176,6 +177,8 @@ def _figures(trace: Trace) -> str:
         "mean acceptance length": number(m.mean_acceptance_length, 3),
         "α": number(m.alpha),
     }
+    if full := silence(trace):
+        entries["draft's context full"] = f"from token {full.first:,} on ({count(full.rounds, 'round')})"
     return f"<section><dl>{''.join(_tag('dt', k) + _tag('dd', v) for k, v in entries.items())}</dl></section>"
 
 

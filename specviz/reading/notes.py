@@ -1,5 +1,7 @@
 """What to know before believing a run's figures: where they flatter, and where nothing was drafted."""
 
+from dataclasses import dataclass
+
 from specviz.decoding.trace import Trace
 
 SIZE = 4  # tokens of the runs that are counted
@@ -7,6 +9,19 @@ FEWEST = 24  # tokens of text before its repetition means anything
 REPEATED = 0.5  # share of distinct 4-grams below which a text repeats itself
 # Drafters whose one reason to draft less than K is the end of a context or of the text.
 AUTOREGRESSIVE = ("model", "early-exit", "parallel")
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """What the end of the draft's context did to a run.
+
+    Attributes:
+        first: the token (from 1, prompt included) from which on nothing was drafted.
+        rounds: how many there are from there on, each a pass of the target alone.
+    """
+
+    first: int
+    rounds: int
 
 
 def notes(trace: Trace) -> tuple[str, ...]:
@@ -32,10 +47,10 @@ def _repetition(trace: Trace) -> str:
     )
 
 
-def _silence(trace: Trace) -> str:
-    """Rounds in which the draft could not draft although there was room: its context is full."""
+def silence(trace: Trace) -> Silence | None:
+    """The rounds in which the draft could not draft although there was room; None if there are none."""
     if trace.drafter.partition(":")[0] not in AUTOREGRESSIVE or not trace.k:
-        return ""
+        return None
     emitted, silent, first = 0, 0, 0
     for round in trace.rounds:
         # Where the trace says how far the draft's context reaches: constraints too may leave it no token.
@@ -44,9 +59,14 @@ def _silence(trace: Trace) -> str:
             first = first or round.start + 1
             silent += 1
         emitted += len(round.committed)
-    if not silent:
+    return Silence(first, silent) if silent else None
+
+
+def _silence(trace: Trace) -> str:
+    found = silence(trace)
+    if found is None:
         return ""
     return (
-        f"In {silent} of {len(trace.rounds)} rounds the draft proposed nothing, from token {first:,} on: its "
-        "context is full. The rates count the other rounds only."
+        f"In {found.rounds} of {len(trace.rounds)} rounds the draft proposed nothing, from token "
+        f"{found.first:,} on: its context is full. The rates count the other rounds only."
     )

@@ -8,7 +8,7 @@ from specviz.decoding.faults import FAULTS
 from specviz.decoding.trace import ModelInfo, Trace
 from specviz.decoding.tree import EXACT_NAMES
 from specviz.reading.metrics import metrics
-from specviz.reading.notes import notes
+from specviz.reading.notes import notes, silence
 from specviz.recipe import Recipe, to_link
 from specviz.speed import verdict
 from specviz.speed.beside import LEAST, MOST, against_plain
@@ -194,6 +194,14 @@ def metric_row(trace: Trace, source: str) -> None:
             f"run needs {LEAST + 1} rounds for that. A round of the run counts with what it took in all.",
             width="content",
         )
+        if full := silence(trace):
+            st.metric(
+                "Draft's context full",
+                f"from token {full.first:,}",
+                help=f"From there on the draft cannot draft: {full.rounds} of {len(trace.rounds)} rounds are "
+                "one pass of the target each. The rates count the other rounds only.",
+                width="content",
+            )
     _against_plain(trace, scale, source)
     for note in notes(trace):
         st.caption(f":material/info: {note}")
