@@ -68,6 +68,21 @@ def test_a_lesson_needs_nothing_that_comes_later():
     assert "otal variation" in first.texts["learner"] + first.texts["engineer"]
 
 
+TERMS = (
+    "token", "weights", "target", "memory-bound", "prompt", "pass", "prefill", "draft", "round", "block",
+    "correction", "bonus", "total variation", "distributions", "residual", "near-tie", "temperature",
+    "sampling", "top-k", "top-p", "penalties", "cache", "alpha", "batch", "EAGLE", "heads", "features",
+    "tree", "mask", "block verification", "lossy", "heuristic", "bursts",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_a_term_is_explained_where_a_reader_first_meets_it(term):
+    """In the texts for readers with no background: the first lesson that uses it sets it off and says it."""
+    used = [x for x in library.lessons() if re.search(rf"(?<![\w-]){term}\b", x.texts["learner"], re.I)]
+    assert re.search(rf"\*[^*.]*{term}[^*.]*\*", used[0].texts["learner"], re.I), used[0].key
+
+
 def test_the_right_option_is_not_always_in_the_same_place():
     answers = Counter(q.answer for lesson in library.lessons() for q in (lesson.predict, *lesson.questions))
     assert max(answers.values()) < 0.75 * sum(answers.values())
