@@ -67,6 +67,31 @@ class TestWeights:
         (folder / "config.json").write_text(json.dumps({**config, "model_type": "gpt2"}))
         assert "cannot be" in refusal(folder)
 
+    @pytest.mark.parametrize(
+        ("error", "said"),
+        [
+            (
+                ImportError(
+                    "\nTimmWrapperModel requires the timm library but it was not found in your environment. "
+                    "You can install it with pip:\n`pip install timm`. Please note that you may need to "
+                    "restart your runtime after installation.\n"
+                ),
+                "it needs a library that is not installed here: pip install timm",
+            ),
+            (
+                ModuleNotFoundError("No module named 'einops.layers'", name="einops.layers"),
+                "it needs a library that is not installed here: pip install einops",
+            ),
+            (ImportError("cannot open a shared object"), "is missing (cannot open a shared object)"),
+        ],
+    )
+    def test_a_library_that_is_missing_is_named_with_the_command(self, folder, monkeypatch, error, said):
+        def missing(**asked):
+            raise error
+
+        monkeypatch.setattr("transformers.AutoModelForCausalLM.from_pretrained", missing)
+        assert said in refusal(folder)
+
     def test_a_stray_file_changes_nothing(self, folder):
         before = load_pair(str(folder), device="cpu").info.fingerprint
         save_file({"stray": torch.zeros(4)}, folder / "stray.safetensors")

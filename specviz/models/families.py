@@ -14,7 +14,7 @@ from specviz.decoding import cache as caches
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
 from specviz.decoding.trace import PairInfo, Round, TokenText
-from specviz.models.errors import LoadError, first_line
+from specviz.models.errors import NEEDS, LoadError, first_line, why
 from specviz.models.language_model import TransformersModel
 from specviz.models.suitability import require_causal_config, require_suitable
 from specviz.models.target_drafts import EarlyExit
@@ -197,9 +197,7 @@ def check(family: str) -> Finding:
     except LoadError as error:
         return Finding(family, "refused", str(error))
     except ImportError as error:  # as when such a model is loaded
-        return Finding(
-            family, "refused", f"{family} needs a library that is not installed: {first_line(error)}"
-        )
+        return Finding(family, "refused", f"{family} cannot be loaded: {why(error)}")
     except Exception as error:  # a family whose tiny model cannot even be built here
         return Finding(family, "not tried", f"{type(error).__name__}: {first_line(error)}")
     return Finding(family, "wrong" if wrong else "equal", wrong)
@@ -220,7 +218,6 @@ SHORT = {
     "not causal": "refused: not causal",
     "encoder–decoder": "refused: encoder–decoder",
     "after its cache was cut": "refused: wrong after its cache was cut",
-    "library that is not installed": "refused: needs a library that is not installed here",
     "feeding it a few tokens fails": "refused: feeding it token ids alone fails",
 }
 
@@ -233,6 +230,9 @@ def summary(finding: Finding) -> str:
         return "no tiny model could be made here: tried when such a model is loaded"
     if finding.result == "wrong":
         return "wrong"
+    _, needs, command = finding.reason.partition(NEEDS)
+    if needs:
+        return f"refused without a library: `{command}`"
     return next((short for part, short in SHORT.items() if part in finding.reason), "refused")
 
 

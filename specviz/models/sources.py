@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from specviz.models import builtin, gguf, hub, weights
-from specviz.models.errors import LoadError, first_line
+from specviz.models.errors import LoadError, first_line, why
 from specviz.models.progress import Progress, Report
 from specviz.models.suitability import require_causal_config
 from specviz.models.tokens import vocabulary
@@ -178,9 +178,7 @@ class Opened:
                 output_loading_info=True,
             )
         except Exception as error:  # whatever the many loaders behind the call raise
-            raise LoadError(
-                f"{self.source} cannot be loaded from {self.path}: {first_line(error)}"
-            ) from error
+            raise LoadError(f"{self.source} cannot be loaded from {self.path}: {why(error)}") from error
         model, info = loaded
         weights.require_all_loaded(info, self.source)
         report(Progress(f"loading {self.name}", size, size))
@@ -263,7 +261,7 @@ def _described(source: str, path: Path, name: str, report: Report) -> tuple[Any,
     except LoadError:
         raise
     except Exception as error:  # likewise
-        raise LoadError(f"{source} cannot be loaded from {path}: {first_line(error)}") from error
+        raise LoadError(f"{source} cannot be loaded from {path}: {why(error)}") from error
     if not hasattr(tokenizer, "backend_tokenizer"):
         raise LoadError(f"the tokenizer of {source} has no fast version (tokenizer.json), which is needed")
     if path.is_file():
