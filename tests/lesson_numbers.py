@@ -25,7 +25,7 @@ GIVEN = {
     "20-block-verification": ".7 0.25",
     "21-exact-lossy-heuristic": "0.61 0.74",
     "plan": "15 16 20 21 24",
-    "gallery": "256 0.0039",
+    "mistakes": "256 0.0039",
     "causes": ".11 .3 .8 .82 .91 .94 .99 0.2 4.8 5.1 8,192 48213",
     "chances": "0.5 0.7 0.8 1.4",
     "timing": "128 2,048 500",
@@ -87,6 +87,7 @@ CITED = {
     },
     "11-acceptance-and-k": {"20": "transformers"},
     "13-cost": {"3times": "leviathan", "1.54times": "sglang-docs", "2.36": "sglang-docs"},
+    "20-block-verification": {"0.05": "block-sglang", "0.08": "block-sglang", "0.14": "block-sglang"},
     "14-batch-and-context": {"32": "magicdec", "256": "magicdec"},
     "engines": {"1.0": "sglang-thresholds"},
 }  # fmt: skip
