@@ -1,5 +1,6 @@
 """A run belongs to its name: clicks, Back, a second tab, another page, failures, what the server keeps."""
 
+import errno
 import gc
 import tracemalloc
 from dataclasses import replace
@@ -403,6 +404,26 @@ class TestRestart:
         assert going.jobs[name].stopping or not going.jobs[name].active
         go_on.set()
         assert jobs.wait(going.jobs[name])
+
+    def test_a_full_disk_is_said_and_what_was_saved_before_stays(self, gate, folder, monkeypatch, caplog):
+        app = open_app(prompt="abcabc", max_tokens="24", seed="19")
+        finish(press(app, "run_step"))
+        name = shown(app)
+        saved.save()
+        before = sorted(path.name for path in folder.iterdir())
+
+        def full(path, content):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "write_bytes", full)
+            saved.save()
+        assert "The disk is full" in caplog.text
+        assert sorted(path.name for path in folder.iterdir()) == before and len(before) == 2
+        assert [path.name for path in folder.parent.iterdir()] == [folder.name]  # nothing half
+        monkeypatch.setattr(shelf, "_SHELF", shelf.Shelf())
+        saved.restore()
+        assert runs.entry_by_name(name) is not None
 
     @pytest.mark.parametrize("harm", ["index", "run", "name", "owners"])
     def test_harm_costs_the_run_and_not_the_start(self, gate, folder, monkeypatch, harm):

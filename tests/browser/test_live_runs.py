@@ -11,6 +11,8 @@ from tables import BranchingTable, TablePair
 from specviz.recipe import Recipe
 from specviz.tokens import visible
 
+from .conftest import PATIENCE
+
 ROOT = Path(__file__).parents[2]
 SETTLED = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
 
@@ -95,6 +97,40 @@ def test_a_run_goes_on_while_another_page_is_open(app, open_page):
     page.wait_for_timeout(4000)
     page.get_by_test_id("stTopNavLink").filter(has_text="Rounds").click()
     assert ends(page) > 5
+
+
+def test_closing_the_tab_does_not_end_the_run(app, browser):
+    """Within a minute its owner may be back, in another tab of the same browser."""
+    context = browser.new_context(viewport={"width": 1440, "height": 1000})
+    context.set_default_timeout(PATIENCE)
+    try:
+        context.new_page().goto(app)  # keeps the browser's cookie; it looks at another run
+        page = context.new_page()
+        page.goto(f"{app}/?prompt=abcabc&max_tokens=40&seed=6")
+        button(page, "Run").click()
+        button(page, "Stop").wait_for()
+        at_least(page, 2)
+        address = page.url
+        page.close()
+        page = context.new_page()
+        page.goto(address)
+        at_least(page, 4)
+        assert ends(page) > 5
+        page.get_by_text("Made here").first.wait_for()
+    finally:
+        context.close()
+
+
+def test_a_run_longer_than_a_burst_is_branched_and_finishes_as_a_branch(app, open_page):
+    page = begin(open_page, app, 7, tokens=40)
+    parent = page.url
+    assert ends(page) > 5
+    page.get_by_role("button", name="Branch from here").click()
+    page.get_by_role("button", name="Start the branch").click()
+    page.wait_for_url(lambda url: url != parent)
+    page.get_by_text("Branched at round").first.wait_for()
+    assert ends(page) > 5
+    page.get_by_text("Branched at round").first.wait_for()
 
 
 def test_two_tabs_on_one_run_see_the_same_and_either_stops_it(app, open_page):

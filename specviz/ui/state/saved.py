@@ -14,7 +14,7 @@ from typing import Any
 from specviz.decoding import codec
 from specviz.recipe import from_link, to_link
 from specviz.settings import settings
-from specviz.ui.state import jobs, runs
+from specviz.ui.state import jobs, runs, trouble
 from specviz.ui.state.shelf import Entry, shelf
 
 LOG = logging.getLogger("specviz")
@@ -24,7 +24,10 @@ SHARE = 8  # of `kept_runs`: files are packed, and on a disk
 
 
 def save() -> None:
-    """Stop what goes on and write every run, the one used last first, until the bound is reached."""
+    """Stop what goes on and write every run, the one used last first, until the bound is reached.
+
+    What cannot be written, as on a full disk, is told in the log; what was saved before stays.
+    """
     folder = settings().saved_runs
     if folder is None:
         return
@@ -32,20 +35,31 @@ def save() -> None:
         jobs.stop(job)
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True, mode=0o700)
+    try:
+        count = _write(partial)
+        shutil.rmtree(folder, ignore_errors=True)
+        partial.rename(folder)
+    except OSError as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        LOG.error("the runs could not be saved to %s: %s", folder, trouble.failure(error).reason)
+    else:
+        LOG.info("runs saved: %d", count)
+
+
+def _write(folder: Path) -> int:
+    """Write runs and their index to a new folder; returns how many."""
+    folder.mkdir(parents=True, mode=0o700)
     left, known = settings().kept_runs * 2**20 // SHARE, []
     for entry in reversed(list(shelf().entries.values())):
         content = codec.dumps(entry.trace, compress=True)
         left -= len(content)
         if left < 0:
             break
-        (partial / f"{entry.name}.json.gz").write_bytes(content)
+        (folder / f"{entry.name}.json.gz").write_bytes(content)
         known.append(_about(entry))
     said = {"runs": known[::-1], "owners": dict(shelf().mine)}
-    (partial / INDEX).write_text(json.dumps(said), encoding="utf-8")
-    shutil.rmtree(folder, ignore_errors=True)
-    partial.rename(folder)
-    LOG.info("runs saved: %d", len(known))
+    (folder / INDEX).write_text(json.dumps(said), encoding="utf-8")
+    return len(known)
 
 
 def restore() -> None:
