@@ -20,6 +20,7 @@ from specviz.decoding.block import verify_whole_block
 from specviz.decoding.features import share, together
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
+from specviz.decoding.tree import ROOT, Tree, shape
 from specviz.exactness.cache_check import checked
 from specviz.models import checkpoints, load_pair
 from specviz.models.errors import LoadError
@@ -182,6 +183,64 @@ def test_the_law_is_the_targets(name, verifier, tmp_path):
         return tuple(run.tokens[len(PROMPT) :])
 
     assert total_variation(enumerate_law(program), plain_law(pair, 3)) < 1e-12
+
+
+# A bias in fc, a head of fewer ids, several layers, a normed state that goes on.
+BRANCHED = (
+    "EAGLE-1",
+    "EAGLE-3, fewer ids",
+    "EAGLE-3, speculators, two layers of Qwen3",
+    "EAGLE-3, speculators, 3.1",
+)
+
+
+@pytest.mark.parametrize("name", BRANCHED)
+def test_behind_each_node_of_a_tree_stands_what_the_formulas_say_of_its_path(name, tmp_path):
+    target, made = target_of(7), LAYOUTS[name](7)
+    pair = pair_with(loaded(tmp_path, made, target), target)
+    run = DecodingRun(pair, PROMPT, drafter="eagle", tree=shape("2-2"), max_new_tokens=20)
+    assert not run.step().tree and run.step().tree
+    text, (a, b, c, d) = list(run.tokens), [1, 3, 4, 5]
+    tree = Tree((a, b, c, d, a, b), (ROOT, ROOT, 0, 0, 1, 4), ())
+    for level in ((ROOT,), (0, 1), (2, 3, 4), (5,)):
+        logits = run.drafter.branch(text, tree, level)
+        assert len(logits) == len(level)
+        for node, row in zip(level, logits, strict=True):
+            path = [] if node == ROOT else tree.path(node)
+            expected = reference(name, made, target, text, [*path, 0])[-1]
+            found, wanted = (np.exp(r - r.max()) / np.exp(r - r.max()).sum() for r in (row, expected))
+            np.testing.assert_allclose(found, wanted, atol=2e-5)
+
+
+@pytest.mark.parametrize("draw", ["", ":iid"], ids=["without", "with replacement"])
+@pytest.mark.parametrize("name", BRANCHED)
+def test_the_law_with_a_tree_is_the_targets(name, draw, tmp_path):
+    target = target_of(3)
+    pair = pair_with(loaded(tmp_path, LAYOUTS[name](3), target), target)
+
+    def program(randomness):
+        settings = {"tree": shape(f"2-1{draw}"), "max_new_tokens": 3, "randomness": randomness}
+        run = DecodingRun(pair, PROMPT, drafter="eagle", sampling=SamplingConfig(top_k=2), **settings)
+        list(run)
+        return tuple(run.tokens[len(PROMPT) :])
+
+    wanted = {text: mass for text, mass in plain_law(pair, 3, SamplingConfig(top_k=2)).items() if mass}
+    assert total_variation(enumerate_law(program), wanted) < 1e-12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BRANCHED)
+def test_with_a_tree_greedy_text_is_the_targets_and_the_caches_keep_the_path(name, tmp_path):
+    target = target_of(9)
+    pair = pair_with(loaded(tmp_path, LAYOUTS[name](9), target), target)
+    greedy = {"sampling": SamplingConfig(0.0), "max_new_tokens": 12}
+    plain = DecodingRun(pair, PROMPT, drafter="ngram", k=0, **greedy)
+    list(plain)
+    for tree in ("4", "16", "3-2:top"):
+        run = DecodingRun(pair, PROMPT, drafter="eagle", tree=shape(tree), **greedy)
+        for _, found in checked(run):
+            assert len(found) == 2 and all(check.ok for check in found), [check.sentence for check in found]
+        assert run.tokens == plain.tokens
 
 
 @pytest.mark.parametrize("name", ["EAGLE-1", "EAGLE-3, speculators"])

@@ -17,6 +17,7 @@ from specviz.__main__ import main
 from specviz.decoding.block import verify_whole_block
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
+from specviz.decoding.tree import shape
 from specviz.models import checkpoints, hub
 from specviz.models.errors import LoadError
 from specviz.models.progress import silent
@@ -62,7 +63,9 @@ def test_its_rounds_on_a_device_come_to_the_host_in_one_copy(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", [{}, {"verifier": verify_whole_block}], ids=["token", "block"])
+@pytest.mark.parametrize(
+    "rule", [{}, {"verifier": verify_whole_block}, {"tree": shape("2-1")}], ids=["token", "block", "tree"]
+)
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_the_law_is_the_targets(name, rule, tmp_path):
     _, _, pair = medusa(tmp_path, name, 3)

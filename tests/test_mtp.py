@@ -18,6 +18,7 @@ from specviz.decoding.block import verify_whole_block
 from specviz.decoding.drafters import DraftUnavailable, make_drafter
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
+from specviz.decoding.tree import ROOT, Tree, shape
 from specviz.exactness.cache_check import checked
 from specviz.models import load_pair
 from specviz.models.errors import LoadError
@@ -74,13 +75,13 @@ def with_module(folder, family):
         for name, value in load_file(folder / "longer" / "model.safetensors").items()
         if name.startswith(prefix)
     }
-    for name, shape in (
+    for name, size in (
         ("enorm.weight", (16,)),
         ("hnorm.weight", (16,)),
         ("eh_proj.weight", (16, 32)),
         ("shared_head.norm.weight", (16,)),
     ):
-        extra[prefix + name] = torch.from_numpy(rng.normal(0.5, 0.4, shape).astype(np.float32))
+        extra[prefix + name] = torch.from_numpy(rng.normal(0.5, 0.4, size).astype(np.float32))
     write(folder, {**own, **extra})
     return own, extra
 
@@ -138,6 +139,22 @@ def test_a_run_drafts_what_transformers_computes(family, published):
     assert run.trace().drafter == "mtp" and run.trace().pair.draft.name.endswith("MTP")
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_behind_each_node_of_a_tree_stands_what_transformers_computes_of_its_path(family, published):
+    with_module(published, family)
+    pair = load_pair(str(published), device="cpu", dtype="float32")
+    run = DecodingRun(pair, "the end of it", drafter="mtp", tree=shape("2-2"), max_new_tokens=16, seed=2)
+    assert not run.step().tree and run.step().tree
+    text, tree = list(run.tokens), Tree((5, 9, 7, 11, 5), (ROOT, ROOT, 0, 0, 1), ())
+    for level in ((ROOT,), (0, 1), (2, 3, 4)):
+        for node, row in zip(level, run.drafter.branch(text, tree, level), strict=True):
+            path = [] if node == ROOT else tree.path(node)
+            expected = reference(pair.target.model, text, [*path, 0])[-1][: pair.vocab_size]
+            np.testing.assert_allclose(row, expected, atol=2e-4)
+    for _, found in checked(DecodingRun(pair, "the end", drafter="mtp", tree=shape("4"), max_new_tokens=8)):
+        assert all(check.ok for check in found), [check.sentence for check in found]
+
+
 @pytest.mark.slow
 def test_greedy_text_is_the_targets_and_the_caches_are_right_for_every_k(published):
     with_module(published, "deepseek")
@@ -155,7 +172,10 @@ def test_greedy_text_is_the_targets_and_the_caches_are_right_for_every_k(publish
         assert run.tokens == plain
 
 
-@pytest.mark.parametrize("rule", [{}, {"verifier": verify_whole_block}], ids=["token", "block"])
+RULES = {"token": {}, "block": {"verifier": verify_whole_block}, "tree": {"tree": shape("2-1")}}
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_the_law_is_the_targets(rule, published):
     with_module(published, "glm")
     pair = load_pair(str(published), device="cpu", dtype="float32")

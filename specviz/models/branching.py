@@ -29,6 +29,29 @@ def tensors(where: Places, like: Any) -> tuple[Any, Any]:
     return mask[None, None], torch.from_numpy(where.positions).to(like.device)[None]
 
 
+def without_first(where: Places, device: Any) -> tuple[Any, Any]:
+    """What each may see (n, all) and the places (1, n), for drafts in whose cache the row of a text's first
+    token is no position: nothing looks at it."""
+    import torch
+
+    visible = torch.from_numpy(where.visible).to(device)
+    visible[:, 0] = False
+    return visible, torch.from_numpy(where.positions).to(device)[None]
+
+
+def windowed(name: str, config: Any, context_length: int) -> str:
+    """Why layers that see a window only cannot be fed a tree; "" if there are none, or the window is no
+    shorter than the context."""
+    window = getattr(config, "sliding_window", None)
+    slides = "sliding" in str(getattr(config, "layer_types", None) or "sliding")
+    if slides and window and window < context_length:
+        return (
+            f"{name} has layers that see {window:,} tokens back, and a mask of a tree would take the "
+            "place of that window"
+        )
+    return ""
+
+
 def problem(model: Any) -> str:
     """Why this model cannot be fed a tree, in one sentence; "" if it can.
 
@@ -42,13 +65,8 @@ def problem(model: Any) -> str:
             f"{model.name} runs with {kind} attention, which takes no mask of a tree: load it with eager or "
             "sdpa"
         )
-    window = getattr(config, "sliding_window", None)
-    slides = "sliding" in str(getattr(config, "layer_types", None) or "sliding")
-    if slides and window and window < model.context_length:
-        return (
-            f"{model.name} has layers that see {window:,} tokens back, and a mask of a tree would take the "
-            "place of that window"
-        )
+    if why := windowed(model.name, config, model.context_length):
+        return why
     try:
         apart = _largest_difference(model)
     except Exception as error:  # whatever a family does with a mask that it does not expect

@@ -10,9 +10,9 @@ import torch
 from specviz.decoding.cache import Cache
 from specviz.decoding.device.transfer import ids_on
 from specviz.decoding.features import Features
-from specviz.decoding.protocols import ModelOutput
+from specviz.decoding.protocols import ModelOutput, Places
 from specviz.decoding.trace import ModelInfo
-from specviz.models import products
+from specviz.models import branching, products
 from specviz.models.checkpoints import files, heads, stack
 from specviz.models.checkpoints.eagle import Given, Layout
 from specviz.models.errors import LoadError, first_line
@@ -164,6 +164,21 @@ class PublicEagle:
         with torch.inference_mode():
             last, predicted = self._pass(tokens, before, cache)
             return ModelOutput(self.head.there(last), predicted)
+
+    def forward_branching(
+        self, tokens: Sequence[int], before: Sequence[Predicted], cache: Cache, places: Places
+    ) -> ModelOutput:
+        """`forward` for nodes of a tree: logits (n, V) behind each, and what is predicted for it."""
+        with torch.inference_mode():
+            device = self.embedding.weight.device
+            embedded = self.embedding(ids_on(tokens, device)[None])
+            states = torch.stack([each.state for each in before])[None]
+            where = branching.without_first(places, device)
+            out, on = self.body(embedded, states, cache, where=where)
+            return ModelOutput(self.head(out[0]), [Predicted(state) for state in on[0]])
+
+    def branching_problem(self) -> str:
+        return branching.windowed(self._info.name, self.body.config, self.context_length)
 
     def _pass(
         self, tokens: Sequence[Any], before: Sequence[Any], cache: Cache

@@ -23,9 +23,9 @@ from specviz.decoding.cache import Cache
 from specviz.decoding.cache import length as cached
 from specviz.decoding.device.transfer import ids_on
 from specviz.decoding.features import Features
-from specviz.decoding.protocols import ModelOutput
+from specviz.decoding.protocols import ModelOutput, Places
 from specviz.decoding.trace import ModelInfo
-from specviz.models import products, weights
+from specviz.models import branching, products, weights
 from specviz.models.checkpoints import files, heads
 from specviz.models.checkpoints.eagle_draft import Predicted
 from specviz.models.errors import LoadError, first_line
@@ -132,12 +132,25 @@ class MtpDraft:
             out = self._pass(tokens, before, cache)
             return ModelOutput(self.head.there(out[:, -1]), Predicted(out[0, -1]))
 
-    def _pass(self, tokens: Sequence[Any], before: Sequence[Any], cache: Cache) -> torch.Tensor:
-        """States (1, n, width) behind the fed tokens."""
+    def forward_branching(
+        self, tokens: Sequence[int], before: Sequence[Any], cache: Cache, places: Places
+    ) -> ModelOutput:
+        """`forward` for nodes of a tree: logits (n, V) behind each, and what is predicted for it."""
+        with torch.inference_mode():
+            out = self._pass(tokens, before, cache, places)
+            return ModelOutput(self.head(out[0]), [Predicted(state) for state in out[0]])
+
+    def branching_problem(self) -> str:
+        return branching.windowed(self._info.name, self.module.config, self.context_length)
+
+    def _pass(
+        self, tokens: Sequence[Any], before: Sequence[Any], cache: Cache, places: Places | None = None
+    ) -> torch.Tensor:
+        """States (1, n, width) behind the fed tokens, which may branch."""
         module = self.module
         embedded = module.embed_tokens(ids_on(tokens, module.embed_tokens.weight.device)[None])
         states = torch.stack([self._state(each, embedded) for each in before])[None]
-        positions, mask = self._around(embedded, cached(cache))
+        positions, mask = self._around(embedded, cached(cache), places)
         rotary = {"layer_type": module.config.layer_types[0]} if module.has_per_layer_rope else {}
         out = module.layers[0](
             embedded,
@@ -157,7 +170,9 @@ class MtpDraft:
             return torch.zeros_like(embedded[0, 0])
         return (feature.state if isinstance(feature, Predicted) else feature).to(embedded)
 
-    def _around(self, embedded: torch.Tensor, past: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def _around(
+        self, embedded: torch.Tensor, past: int, places: Places | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Position ids (1, n), and what is added to the attention's scores (1, 1, n, all)."""
         rows = torch.arange(past, past + embedded.shape[1], device=embedded.device)
         columns = torch.arange(past + embedded.shape[1], device=embedded.device)
@@ -165,8 +180,11 @@ class MtpDraft:
         kinds = getattr(self.module.config, "layer_types", None)
         if kinds and kinds[0] == "sliding_attention":
             seen &= columns > rows[:, None] - self.module.config.sliding_window
+        positions = rows[None]
+        if places is not None:
+            seen, positions = branching.without_first(places, embedded.device)
         mask = torch.zeros(seen.shape, dtype=embedded.dtype, device=embedded.device)
-        return rows[None], mask.masked_fill(~seen, torch.finfo(embedded.dtype).min)[None, None]
+        return positions, mask.masked_fill(~seen, torch.finfo(embedded.dtype).min)[None, None]
 
     def info(self) -> ModelInfo:
         return self._info

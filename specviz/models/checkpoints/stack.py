@@ -23,6 +23,8 @@ from transformers.models.qwen3 import modeling_qwen3
 from specviz.decoding.cache import Cache
 from specviz.decoding.cache import length as cached
 
+Where = tuple[torch.Tensor, torch.Tensor]  # see `Stack.around`
+
 # Families of layers by a config's model_type: decoder layer, norm, rotary embedding.
 FAMILIES: dict[str, tuple[Any, Any, Any]] = {
     "llama": (
@@ -67,13 +69,14 @@ class Stack(nn.Module):
         return self.norm_class(width or self.config.hidden_size, eps=self.config.rms_norm_eps)
 
     def around(
-        self, states: torch.Tensor, cache: Cache, own: torch.Tensor | None = None
+        self, states: torch.Tensor, cache: Cache, own: torch.Tensor | None = None, where: Where | None = None
     ) -> list[dict[str, Any]]:
         """What each layer is called with beside its input, (batch, n, width) states behind what `cache`
         holds.
 
         Args:
             own: in training, what (n, all) may be looked at, where the same positions are made again.
+            where: of nodes of a tree: what each (n, all) may look at, and the places of their tokens (1, n).
         """
         past, fed = (cached(cache), states.shape[1]) if own is None else (0, states.shape[1])
         rows = torch.arange(past, past + fed, device=states.device)
@@ -81,6 +84,8 @@ class Stack(nn.Module):
         # The first row is no position of these drafts: nothing but itself may look at it.
         seen = (columns <= rows[:, None]) & ((columns > 0) | (rows[:, None] == 0))
         positions = (rows - 1).clamp(min=0)[None]
+        if where is not None:
+            seen, positions = where[0], where[1] - 1
         rotary = self.__dict__["rotary"].to(states.device)(states, positions)
         kinds = getattr(self.config, "layer_types", None) or ["full_attention"] * len(self.layers)
         found = []
@@ -117,11 +122,16 @@ class EagleOne(Stack):
         return features
 
     def forward(
-        self, embedded: torch.Tensor, before: torch.Tensor, cache: Cache, own: torch.Tensor | None = None
+        self,
+        embedded: torch.Tensor,
+        before: torch.Tensor,
+        cache: Cache,
+        own: torch.Tensor | None = None,
+        where: Where | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """(batch, n, width) embeddings and states before them; returns what goes to the head, and on."""
         states = self.fc(torch.cat([embedded, before], dim=-1))
-        for layer, beside in zip(self.layers, self.around(states, cache, own), strict=True):
+        for layer, beside in zip(self.layers, self.around(states, cache, own, where), strict=True):
             states = layer(states, use_cache=True, **beside)
         return states, states
 
@@ -175,11 +185,11 @@ class EagleThree(Stack):
         return self.fc(features)
 
     def forward(
-        self, embedded: torch.Tensor, before: torch.Tensor, cache: Cache
+        self, embedded: torch.Tensor, before: torch.Tensor, cache: Cache, where: Where | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """(1, n, width) embeddings and states before them; returns what goes to the head, and on."""
         first: Any = self.layers[0]
-        beside, *rest = self.around(embedded, cache)
+        beside, *rest = self.around(embedded, cache, where=where)
         normed = first.hidden_norm(before)
         both = torch.cat([first.input_layernorm(embedded), normed], dim=-1)
         states = normed if self.norm_before_residual else before
