@@ -25,11 +25,9 @@ GIVEN = {
     "20-block-verification": ".7 0.25",
     "21-exact-lossy-heuristic": "0.61 0.74",
     "plan": "15 16 20 21 24",
-    "mistakes": "256 0.0039",
-    "causes": ".11 .3 .8 .82 .91 .94 .99 0.2 4.8 5.1 8,192 48213",
-    "chances": "0.5 0.7 0.8 1.4",
-    "timing": "128 2,048 500",
-    "presenting": "0.0",
+    # Examples of causes and faults, settings of pictures, an address.
+    "programs": "0.0 0.0039 .11 0.2 .3 0.5 0.7 0.8 .8 .82 .91 .94 "
+    ".99 1.4 4.8 5.1 128 256 500 2,048 8,192 48213",
 }
 
 COMPUTED = {
