@@ -30,6 +30,8 @@ with prompts:
             st.caption(
                 f"Recorded audit of the built-in pair: {now.title}, {report.totals['prompts']} prompts."
             )
+        else:
+            st.text(overview.audited(report))
         overview.headline(report)
         overview.figures(report)
         overview.checks(report)

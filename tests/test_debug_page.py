@@ -289,6 +289,23 @@ def test_an_own_audit_runs_to_its_end_and_is_shown(mine):
     assert not other.exception and figures(other) == figures(app)
 
 
+def test_ones_own_audits_are_compared_with_each_other(mine):
+    app = open_page()
+    app.segmented_control(key=keys.DEBUG_SOURCE).set_value("Paste").run()
+    app.text_area(key=keys.DEBUG_PASTED).set_value("bob\nfog")
+    names = []
+    for tokens in (8, 12):
+        app.number_input(key=keys.DEBUG_TOKENS).set_value(tokens).run()
+        app.button(key=keys.DEBUG_RUN).click().run()
+        finish(app)
+        names.append(kept(app, work.NAME).name)
+    assert app.segmented_control(key=keys.DEBUG_AUDIT).value == names[1]
+    other = app.selectbox(key=keys.DEBUG_COMPARE)
+    assert other.options[0] == "Your audit 1"
+    other.set_value(names[0]).run()
+    assert not app.exception and "over 2 prompts" in markup(app)
+
+
 def test_an_audit_goes_on_after_a_restart(mine):
     prompts = [Prompt(i, text) for i, text in enumerate(("bob", "fog", "cab"))]
     job = work.begin(prompts, SHORT)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from bad_drafts import PROMPTS, SETTING, audited, near, pair
+from streamlit.testing.v1 import AppTest
 from tables import TablePair
 
 from specviz.__main__ import main
@@ -279,6 +280,34 @@ def test_ids_stand_in_the_controls_at_once_so_that_older_audits_go_on():
     assert Setting.from_dict(json.loads(json.dumps(setting.to_dict()))) == setting
     with pytest.raises(ValueError, match="a server sends log-probabilities"):
         Setting(served="http://localhost:1").constrained(Recipe(ban='"a"'))
+
+
+def test_other_settings_are_refused_by_what_differs(command_on_tables, tmp_path, capsys):
+    prompts = tmp_path / "p.txt"
+    prompts.write_text(FEW)
+    arguments = ["audit", str(prompts), "--out", str(tmp_path / "a"), "--max-new-tokens", "8"]
+    assert main([*arguments, "--limit", "1", "--draft-temperature", "2"]) == 0
+    assert main([*arguments, "--limit", "1", "--seed", "3"]) == 1
+    assert "(draft temperature was 2.0, now 0.7; seed was 0, now 3)" in capsys.readouterr().err
+
+
+def test_an_audit_of_the_command_line_is_shown_on_the_page(command_on_tables, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path / "home"))
+    prompts = tmp_path / "p.txt"
+    prompts.write_text(FEW)
+    out = tmp_path / "a"
+    assert main(["audit", str(prompts), "--out", str(out), "--max-new-tokens", "8", "--limit", "2"]) == 0
+    capsys.readouterr()
+    assert main(["audit", "page", str(out)]) == 0
+    name = capsys.readouterr().out.strip().partition("debug?audit=")[2]
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    app.run()
+    app.switch_page("pages/debug.py")
+    app.query_params["audit"] = name
+    app.run()
+    assert not app.exception
+    assert any(text.value.endswith("2 prompts") for text in app.text)
+    assert [e.proto.label for e in app.get("page_link")].count("Open in Rounds") == 2
 
 
 @pytest.mark.parametrize(

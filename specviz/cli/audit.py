@@ -19,6 +19,7 @@ audit merge DIR… --out DIR   put shards together
 audit compare DIR DIR        what changed between two audits of the same prompts
 audit logs FILE              acceptance from the log of vLLM, llama.cpp or SGLang ("-" reads the input)
 audit columns                the tables' columns and units
+audit page DIR               show it on the app's Debug page
 audit record                 make the recorded audits of the built-in pair again
 
 PROMPTS is .txt (a prompt a line) or .jsonl (prompt or messages, system prompt and earlier turns among them;
@@ -267,6 +268,22 @@ def _record(args: argparse.Namespace, names: Sequence[Path]) -> int:
     return 0
 
 
+def _page(args: argparse.Namespace, folders: Sequence[Path]) -> int:
+    """Put an audit where the Debug page finds it."""
+    import secrets
+    import shutil
+
+    from specviz.diagnosis import audit
+
+    folder = _one(folders, "audit page DIR")
+    audit.read_about(folder)
+    audit.write_tables(folder)
+    name = secrets.token_urlsafe(12)
+    shutil.copytree(folder, audit.audits() / name, ignore=shutil.ignore_patterns(".lock*", "*.partial"))
+    print(f"specviz app    then open http://localhost:8501/debug?audit={name}")
+    return 0
+
+
 def _columns(args: argparse.Namespace, paths: Sequence[Path]) -> int:
     from specviz.diagnosis.tables import documentation
 
@@ -287,5 +304,6 @@ WORDS = {
     "compare": _compare,
     "logs": _logs,
     "columns": _columns,
+    "page": _page,
     "record": _record,
 }

@@ -28,6 +28,7 @@ from specviz.diagnosis import costs, tables
 from specviz.diagnosis.observe import Bench, observe
 from specviz.diagnosis.prompts import Prompt, digest, encode
 from specviz.diagnosis.setting import Setting
+from specviz.models.builtin import home
 
 FORMAT, VERSION = "specviz-audit", 1
 SELF_TOKENS = 24  # of a run whose draft is the target
@@ -204,6 +205,11 @@ def self_draft(bench: Bench, prompt: Prompt) -> Iterator[dict[str, Any] | None]:
     }
 
 
+def audits() -> Path:
+    """Where the audits lie that the Debug page shows."""
+    return home() / "audits"
+
+
 def part_path(folder: Path, index: int) -> Path:
     return folder / "parts" / f"{index:06d}.json.gz"
 
@@ -244,10 +250,21 @@ def same_audit(begun: dict[str, Any], wanted: dict[str, Any], folder: Path) -> N
     old, new = usual | begun["setting"], wanted["setting"]
     differing = [name for name in new if old[name] != new[name] and not _moved(name, old, new)]
     if differing:
-        shown = "; ".join(f"{name} was {old.get(name)}, now {new[name]}" for name in differing)
+        shown = "; ".join(line for name in differing for line in _differing(name, old[name], new[name]))
         raise AuditError(
             f"{folder} was begun with other settings ({shown}): choose another folder, or the same"
         )
+
+
+def _differing(name: str, before: Any, now: Any) -> Iterator[str]:
+    """A setting with both values; of controls those that differ."""
+    if not (isinstance(before, dict) and isinstance(now, dict)):
+        yield f"{name.replace('_', ' ')} was {before}, now {now}"
+        return
+    whose = "draft " if name.startswith("draft") else ""
+    for part, value in now.items():
+        if before.get(part) != value:
+            yield from _differing(f"{whose}{part}", before.get(part), value)
 
 
 def _moved(name: str, old: dict[str, Any], new: dict[str, Any]) -> bool:

@@ -10,6 +10,12 @@ from specviz.diagnosis.plans import Option, Outcome
 from specviz.diagnosis.setting import Setting
 from specviz.diagnosis.whatif import Texts
 
+READS = {
+    "same": "the target's prompt",
+    "own": "its own chat template",
+    "chat": "the target's chat template",
+}
+
 
 def settings(frames: dict[str, Any], setting: Setting, texts: Texts) -> list[Finding]:
     """What a choice costs: the draft's prompt, its controls, its vocabulary, its calibration."""
@@ -51,7 +57,8 @@ def _prompt(option: Option, texts: Texts, now: Outcome) -> Finding | None:
         "prompt",
         "setting",
         "The draft reads another prompt than it should",
-        f"{option.title}: {outcome.mean:.2f} tokens a round instead of {now.mean:.2f}, on the same texts. "
+        f"With {READS[option.key]} it would bring {outcome.mean:.2f} tokens a round instead of "
+        f"{now.mean:.2f}, on the same texts. "
         "Compare the two prompts token by token, spaces at their ends included.",
         outcome.gain,
     )

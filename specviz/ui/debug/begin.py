@@ -144,7 +144,7 @@ def _setting(disabled: bool) -> Setting | None:
         "the target's template, or the one in the draft's own folder.",
     )
     compared = st.selectbox(
-        "Compare with",
+        "Second draft",
         ["", MODEL, *DRAFTERS],
         format_func=lambda kind: kind or "no second draft",
         key=keys.DEBUG_SECOND,
@@ -153,7 +153,7 @@ def _setting(disabled: bool) -> Setting | None:
     )
     if compared == MODEL:
         compared = st.text_input(
-            "Second draft model",
+            "Its model",
             key=keys.DEBUG_SECOND_MODEL,
             **kept,
             placeholder="hub id or folder",

@@ -22,6 +22,23 @@ def headline(report: Report) -> None:
         st.markdown(f"{SORTS[finding.sort]} **{finding.title}.** {plain(finding.sentence)}")
 
 
+def audited(report: Report) -> str:
+    """What was measured, in a line."""
+    setting = report.setting
+    parts = [
+        f"target {setting.target}",
+        f"draft {setting.draft or 'of its own'}",
+        f"drafter {setting.drafter}",
+        f"K {setting.k}",
+        f"temperature {setting.sampling.temperature:g}",
+    ]
+    if setting.draft_sampling.temperature != setting.sampling.temperature:
+        parts.append(f"draft's temperature {setting.draft_sampling.temperature:g}")
+    if setting.draft_prompt != "same":
+        parts.append(f"draft's prompt {setting.draft_prompt}")
+    return " · ".join([*parts, f"{report.totals['prompts']} prompts"])
+
+
 def figures(report: Report) -> None:
     """Five figures, with intervals where there are some."""
     mean, low, high = report.mean_length

@@ -12,6 +12,7 @@ from specviz.ui.debug import audited, work
 from specviz.ui.state import keys
 
 AUDIT = "audit"  # parameter of the address
+YOURS = "Your audit"
 FIRST = recorded.RECORDED[0].name
 
 
@@ -54,7 +55,7 @@ def by_name(name: str) -> Shown | None:
     folder = work.folder(name)
     last = folder / "checks.json"  # written after the tables
     report = _report(str(folder), last.stat().st_mtime_ns) if last.exists() else None
-    return Shown(name, "Your audit", report, folder, False)
+    return Shown(name, YOURS, report, folder, False)
 
 
 def lost() -> bool:
@@ -71,13 +72,17 @@ def _report(folder: str, written: int) -> Report:
         return Report.of(Path(folder))
 
 
+def own(shown: Shown) -> dict[str, str]:
+    """Titles of one's own audits, and of the shown one, by name."""
+    names = work.mine()
+    if not shown.recorded and shown.name not in names:
+        names.append(shown.name)  # a link brought it here
+    return {name: YOURS if len(names) == 1 else f"{YOURS} {i}" for i, name in enumerate(names, 1)}
+
+
 def choose(shown: Shown) -> None:
     """The recorded audits, and the own one."""
-    titles = {kept.name: f"{kept.title} · recorded" for kept in recorded.RECORDED}
-    job = work.current()
-    own = shown.name if not shown.recorded else job.name if job is not None else ""
-    if own:
-        titles[own] = "Your audit"
+    titles = {kept.name: f"{kept.title} · recorded" for kept in recorded.RECORDED} | own(shown)
     st.session_state[keys.DEBUG_AUDIT] = shown.name
 
     def changed() -> None:

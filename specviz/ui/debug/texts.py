@@ -11,7 +11,7 @@ from specviz.diagnosis.causes import CAUSE
 from specviz.diagnosis.compare import CHANGED, Position, compare
 from specviz.diagnosis.report import Report
 from specviz.ui.components.strips import lines
-from specviz.ui.debug import shown, work
+from specviz.ui.debug import shown
 from specviz.ui.shell.markup import plain
 from specviz.ui.state import keys
 
@@ -118,9 +118,7 @@ def two_audits(now: shown.Shown) -> None:
     report = now.report
     assert report is not None
     others = {kept.name: f"{kept.title} · recorded" for kept in recorded.RECORDED if kept.name != now.name}
-    job = work.current()
-    if job is not None and job.name != now.name and job.tables:
-        others[job.name] = "Your audit"
+    others = {name: title for name, title in shown.own(now).items() if name != now.name} | others
     other = st.selectbox(
         "Compare with",
         list(others),

@@ -4,21 +4,23 @@ server."""
 import json
 import secrets
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from specviz.diagnosis.audit import Audit, part_path, read_about
+from specviz.diagnosis.audit import Audit, audits, part_path, read_about
 from specviz.diagnosis.bench import bench_of, second_model
 from specviz.diagnosis.observe import Bench
 from specviz.diagnosis.prompts import Prompt, read
 from specviz.diagnosis.setting import Setting
-from specviz.models.builtin import home
 from specviz.recipe import BUILT_IN, Recipe
 from specviz.ui.state import jobs
+from specviz.ui.state.owner import owner
 
 NAME = "debug-audit"  # of the job
 KEPT = 40  # folders of audits that a server keeps
+OWNER = "owner"  # a file of a folder: who began it
 PAUSE = 4.0  # seconds between two writings of the tables while an audit goes on
 LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 
@@ -81,11 +83,6 @@ def recipes(setting: Setting) -> tuple[Recipe, ...]:
     return tuple(Recipe(target=target, draft=draft) for draft in drafts)
 
 
-def audits() -> Path:
-    """Where the audits of this server's visitors lie."""
-    return home() / "audits"
-
-
 def folder(name: str) -> Path:
     return audits() / name
 
@@ -103,7 +100,18 @@ def begin(prompts: list[Prompt], setting: Setting) -> Auditing:
     path.mkdir(parents=True)
     lines = [json.dumps(_line(prompt), ensure_ascii=False) for prompt in prompts]
     (path / "prompts.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    (path / OWNER).write_text(owner(), encoding="utf-8")
     return Auditing(name, read(path / "prompts.jsonl"), setting)
+
+
+def mine() -> list[str]:
+    """This owner's audits that are here, oldest first."""
+    me, found = owner(), []
+    for path in audits().glob(f"*/{OWNER}"):
+        with suppress(OSError):
+            if path.read_text(encoding="utf-8") == me and usable(path.parent.name):
+                found.append((path.stat().st_mtime, path.parent.name))
+    return [name for _, name in sorted(found)]
 
 
 def again(name: str) -> Auditing:
