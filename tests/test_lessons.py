@@ -48,7 +48,7 @@ def test_there_is_enough_of_everything():
     lessons, cards = library.lessons(), library.cards()
     assert [lesson.number for lesson in lessons] == list(range(1, 25))
     for lesson in lessons:
-        assert lesson.sources and len(lesson.questions) >= 2, lesson.key
+        assert lesson.sources and lesson.pictures and len(lesson.questions) >= 2, lesson.key
         assert len(lesson.objectives) >= 2 and 5 <= lesson.minutes <= 15, lesson.key
         assert not any(o[0].isupper() or o.endswith(".") for o in lesson.objectives), lesson.key
     assert len(cards) >= 50 and {card.topic for card in cards} == {lesson.key for lesson in lessons}
