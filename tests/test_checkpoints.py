@@ -243,7 +243,8 @@ def test_with_a_tree_greedy_text_is_the_targets_and_the_caches_keep_the_path(nam
         assert run.tokens == plain.tokens
 
 
-@pytest.mark.parametrize("name", ["EAGLE-1", "EAGLE-3, speculators"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["EAGLE-1", "EAGLE-3", "EAGLE-3, speculators"])
 def test_greedy_text_is_the_targets_and_the_caches_are_right_for_every_k(name, tmp_path):
     target = target_of(9)
     pair = pair_with(loaded(tmp_path, LAYOUTS[name](9), target), target)

@@ -287,6 +287,20 @@ def test_readings_of_the_three_engines():
     assert logs.between(after, before) is None  # the server was started again
 
 
+def test_a_terminal_is_told_how_far_a_text_has_been_asked_about(tmp_path, monkeypatch):
+    from specviz.cli import audit as command_line
+
+    told, seconds = [], iter(range(0, 10_000, 2))
+    monkeypatch.setattr(command_line, "_progress", told.append)
+    monkeypatch.setattr(command_line, "monotonic", lambda: next(seconds))
+    monkeypatch.setattr(command_line.sys.stderr, "isatty", lambda: True, raising=False)
+    with serving(LlamaServer(PAIR.target)) as url:
+        bench = served_bench(url, replace(SETTING, served=url), 8)
+        work = Audit(tmp_path, texts(None, 1), bench.setting)
+        command_line._prompt(work, bench)
+    assert work.finished and "prompt 1 of 1 · asked about 3 of 9 positions" in told
+
+
 # Keys.
 
 
@@ -372,6 +386,14 @@ def test_it_gives_up_and_says_how_to_go_on():
             server.ask("/x", {})
     with pytest.raises(ServerError, match="cannot be reached"):
         find(patient(url)[0])  # nobody listens there any more
+
+
+def test_a_certificate_that_is_none_is_said_at_once():
+    with serving(VllmServer(PAIR.target)) as url:
+        server, waits = patient(url.replace("http:", "https:"))  # it speaks no TLS
+        with pytest.raises(ServerError, match="certificate"):
+            server.find("/v1/models")
+        assert not waits
 
 
 def test_a_late_answer_is_a_time_out(monkeypatch):

@@ -120,7 +120,7 @@ def _advance(work: Any, args: argparse.Namespace) -> None:
     began, at_first = monotonic(), work.done
     accepted = rounds = 0
     while not work.finished:
-        work.step(bench)
+        _prompt(work, bench)
         made = work.done - at_first
         left = (monotonic() - began) / made * (work.total - work.done)
         last = work.last
@@ -129,6 +129,17 @@ def _advance(work: Any, args: argparse.Namespace) -> None:
         trouble = f" · {last['error']}" if last["error"] else ""
         _progress(f"{work.done} of {work.total} prompts{length}{_left(left)}{trouble}")
     options.end_progress_line()
+
+
+def _prompt(work: Any, bench: Any) -> None:
+    """Measure the next prompt; a terminal is told meanwhile how far a server has been asked."""
+    left, told = len(work.todo), monotonic()
+    while len(work.todo) == left:
+        work.advance(bench)
+        where = getattr(bench.pair.target, "where", "")
+        if where and sys.stderr.isatty() and monotonic() - told > 1.0:
+            told = monotonic()
+            _progress(f"prompt {work.done + 1} of {work.total} · {where}")
 
 
 def load_bench(args: argparse.Namespace, setting: Any) -> Any:

@@ -101,6 +101,10 @@ class Server:
             asked_to_wait = 0.0
             try:
                 status, content, after = self._once(method, path, body)
+            except urllib3.exceptions.SSLError as error:  # waiting mends no certificate
+                raise ServerError(
+                    f"{self.url} has no certificate to trust: {self._clean(str(error))}"
+                ) from None
             except urllib3.exceptions.HTTPError as error:
                 trouble = f"cannot be reached ({self._clean(_reason(error))})"
             else:

@@ -72,6 +72,7 @@ class ServedTarget:
         if available is not None:
             self._known[:] = False
             self._known[available] = True
+        self.where = ""  # how far it has been asked about a text, in words
         self._tokens: list[int] = []
         self._first = 0
         self._rows: list[Row] = []
@@ -100,7 +101,9 @@ class ServedTarget:
         rows: list[Row] = []
         for some in self.engine.rows(tokens, first, self._known):
             rows += some
+            self.where = f"asked about {len(rows):,} of {len(tokens) - first:,} positions"
             yield
+        self.where = ""
         self._tokens, self._first, self._rows = list(tokens), first, rows
         self.forward_seconds += perf_counter() - began
 
