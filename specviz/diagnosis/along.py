@@ -13,7 +13,6 @@ Checked against the rule by enumeration in the tests; it follows from Leviathan 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from specviz.decoding.features import share, together
 from specviz.decoding.protocols import Pair
 from specviz.decoding.randomness import inverse_cdf
 from specviz.decoding.sampling import SamplingConfig, effective_probs
+from specviz.diagnosis.served.target import ServedTarget
 from specviz.diagnosis.tables import BOUNDS
 from specviz.diagnosis.walkers import (
     NOW,
@@ -114,7 +114,7 @@ def along(
     lacking = np.zeros(n, dtype=bool)
     watched = [(s.name, name) for i, s in enumerate(sources) for name in s.samplings if is_watched(i, name)]
     beta = {f"{source}|{name}": np.full(n, np.nan) for source, name in watched}
-    served: Any = pair.target if hasattr(pair.target, "overlap") else None
+    served = pair.target if isinstance(pair.target, ServedTarget) else None
     bounds = {} if served is None else {name: np.full(n, np.nan) for name in BOUNDS}
     for begin in range(first, len(tokens), CHUNK):
         end = min(begin + CHUNK, len(tokens))
@@ -131,8 +131,9 @@ def along(
         found["logprob"][here] = logprob_of(output.logits, chosen)
         found["p_entropy"][here] = entropy_of(p)
         found["p_top"][here] = p.max(axis=1)
-        for at in range(here.start, here.stop) if served else ():
-            bounds["p_low"][at], bounds["p_high"][at] = served.chance(at, sampling)
+        if served is not None:
+            for at in range(here.start, here.stop):
+                bounds["p_low"][at], bounds["p_high"][at] = served.chance(at, sampling)
         for index, walker in enumerate(walkers):
             seen = walker.follow(begin, end, share(features, asked, walker.wants_features))
             for name, laws in seen.laws.items():
@@ -141,12 +142,12 @@ def along(
                         continue
                     at = begin - first + row
                     low = high = np.minimum(p[row], law).sum()
-                    if served:
+                    if served is not None:
                         low, high = served.overlap(at, law, sampling)
                     beta[f"{walker.source.name}|{name}"][at] = (low + high) / 2
                     if index or name != NOW:
                         continue
-                    if served:
+                    if served is not None:
                         bounds["beta_low"][at], bounds["beta_high"][at] = low, high
                     found["q_entropy"][at] = entropy_of(law[None])[0]
                     over = np.maximum(law - p[row], 0.0)

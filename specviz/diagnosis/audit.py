@@ -27,6 +27,7 @@ from specviz.decoding.run import DecodingRun, RunError
 from specviz.diagnosis import costs, tables
 from specviz.diagnosis.observe import Bench, observe
 from specviz.diagnosis.prompts import Prompt, digest, encode
+from specviz.diagnosis.served.target import ServedTarget
 from specviz.diagnosis.setting import Setting
 from specviz.models.builtin import home
 
@@ -103,7 +104,8 @@ class Audit:
         Raises:
             AuditError: if a server serves something else now.
         """
-        server = getattr(bench.pair.target, "about", None)
+        target = bench.pair.target
+        server = target.about if isinstance(target, ServedTarget) else None
         if "pair" in self.about:
             begun: Any = self.about.get("server")
             if server and begun and server["model"] != begun["model"]:

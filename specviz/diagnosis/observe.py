@@ -20,6 +20,7 @@ from specviz.decoding.trace import Trace
 from specviz.diagnosis import rows, tables
 from specviz.diagnosis.along import Along, along
 from specviz.diagnosis.prompts import Prompt, answer_ids, encode
+from specviz.diagnosis.served.target import ServedTarget
 from specviz.diagnosis.setting import STYLES, Setting
 from specviz.diagnosis.walkers import EQUAL, NOW, Source
 from specviz.exactness.cache_check import check_caches
@@ -96,7 +97,7 @@ def observe(bench: Bench, prompt: Prompt) -> Iterator[Observed | None]:
     }
     began = perf_counter()
     trace = None
-    served: Any = bench.pair.target if hasattr(bench.pair.target, "read") else None
+    served = bench.pair.target if isinstance(bench.pair.target, ServedTarget) else None
     try:
         if bench.runs:
             trace = bench.runs[prompt.index]
@@ -189,7 +190,7 @@ def _run(bench: Bench, prompt: Prompt, ids: list[int], lead: list[int] | None) -
 def _answer(bench: Bench, prompt: Prompt, ids: list[int]) -> list[int]:
     assert prompt.answer is not None
     # A server is given the text whole, and one more position to answer in.
-    room = bench.pair.target.context_length - len(ids) - hasattr(bench.pair.target, "read")
+    room = bench.pair.target.context_length - len(ids) - isinstance(bench.pair.target, ServedTarget)
     answer = answer_ids(bench.pair, prompt.answer)[: max(0, room)]
     if not answer:
         raise ValueError("the answer has no tokens, or the prompt fills the target's context")

@@ -191,7 +191,7 @@ def measure(count: Count, said: Callable[[str], None] = lambda text: None) -> Co
 
 
 def recorded() -> Counted:
-    """The measurement that ships with SpecViz."""
+    """The measurement that ships with SpecViz: what `bench trees --json` printed."""
     text = (resources.files("specviz.speed") / "recorded" / FILE).read_text(encoding="utf-8")
     return Counted.from_dict(json.loads(text)["trees"])
 
