@@ -279,6 +279,7 @@ def test_an_unknown_name_is_an_error():
 def test_every_cell_runs_and_prints_what_it_says(key, capsys):
     cell = library.lesson(key).cell
     assert len(cell.code.splitlines()) <= 24
+    assert max(map(len, cell.code.splitlines())) <= 76  # a line of a slide
     exec(compile(cell.code, key, "exec"), {})
     assert capsys.readouterr().out.strip() == cell.prints.strip()
 
