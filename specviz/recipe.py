@@ -192,8 +192,12 @@ class Recipe:
         }
         if self.tree:
             settings["tree"] = shape(self.tree)
+        whole = more.keys() <= {"on_device"}
         prompt = more.pop("prompt") if "prompt" in more else self._prompt(pair)
-        return starter(self.rule)(pair, prompt, **settings | more)
+        run = starter(self.rule)(pair, prompt, **settings | more)
+        if whole:
+            run.recipe = tuple(to_link(replace(self, prompt=DEFAULT.prompt)).items())
+        return run
 
 
 DEVICE = re.compile(r"|cpu|mps|auto|cuda(:\d{1,2})?")

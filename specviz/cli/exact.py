@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"{control.name} shows over several positions only and is no control for draws")
     pair = options.load(args)
     options.end_progress_line()
-    decoding = recipe.start(pair, stop=args.stop)
+    decoding = recipe.start(pair, **options.stops(args))
     report = _Report(args.json)
     report.say(f"target {pair.info.target.name} · drafter {args.drafter} · verifier {args.verifier}")
 

@@ -150,6 +150,7 @@ def recipe(args: argparse.Namespace, **more: Any) -> Recipe:
         own=True,
         seed=args.seed,
         max_tokens=args.max_new_tokens,
+        stop=args.stop[0] if len(args.stop) == 1 else "",
         target=args.target,
         draft=args.draft or "",
         **places,
@@ -159,6 +160,11 @@ def recipe(args: argparse.Namespace, **more: Any) -> Recipe:
     if why := asked.why_not(made):
         raise ValueError(why)
     return made
+
+
+def stops(args: argparse.Namespace) -> dict[str, Any]:
+    """Several stop strings, which are no part of a recipe, as an argument of its start."""
+    return {"stop": args.stop} if len(args.stop) > 1 else {}
 
 
 def add_prompt_options(parser: argparse.ArgumentParser) -> None:

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     if args.earlier:
         draft_sampling = bind(recipe.samplings(pair)[1], pair, len(recipe.prompt_ids(pair)))
         more["drafter"] = _remembering(args.drafter, args.earlier, pair, draft_sampling)
-    decoding = recipe.start(pair, stop=args.stop, **more)
+    decoding = recipe.start(pair, **more, **options.stops(args))
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     if not args.json:
         print(_head(decoding.trace(), args.rule))

@@ -29,7 +29,8 @@ FORMAT = "specviz-trace"
 # 1.3 has what plain decoding took beside the run.
 # 1.4 has bias, forced tokens, min new tokens, grammar and conversation, and where the draft's context ends.
 # 1.5 has the trees of candidates.
-VERSION = (1, 5)
+# 1.6 has the recipe as it was written.
+VERSION = (1, 6)
 MAX_BYTES = 128 * 2**20  # of JSON, after decompression
 # Of JSON to its compressed form; real traces have 2 to 30. Reading a file takes at most MAX_RATIO * MEMORY
 # times its size and BASE, an uncompressed one MEMORY times and BASE (bytes on top of the interpreter's).

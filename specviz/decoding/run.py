@@ -160,6 +160,7 @@ class DecodingRun:
         self.recent: Rows | None = None
         self.finish: Finish | None = None
         self.error = ""
+        self.recipe: tuple[tuple[str, str], ...] = ()  # for the trace, by whoever starts the run from one
         self.created = datetime.now(UTC).isoformat(timespec="seconds")
         self._texts: dict[int, TokenText] = {}
         self._tail = b""  # end of the emitted bytes, as long as a stop string may reach back
@@ -283,6 +284,7 @@ class DecodingRun:
             written=self.written,
             draft_context=self.drafter.context_length,
             tree=str(self.tree or ""),
+            recipe=self.recipe,
         )
 
 

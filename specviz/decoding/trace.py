@@ -231,6 +231,9 @@ class Trace:
             another run was.
         draft_context: tokens of a text up to which the draft can draft behind it; None if it has no limit.
         tree: shape of the trees of candidates, as a recipe writes it; "" for chains.
+        recipe: names and values of the settings as they were written, where they are not the usual ones:
+            what was loaded and where, tokens by their texts. The prompt is not repeated. () if the run was
+            not started from a recipe alone.
     """
 
     prompt: Text
@@ -254,6 +257,7 @@ class Trace:
     written: Count = 0
     draft_context: Count | None = None
     tree: Text = ""
+    recipe: tuple[tuple[Text, Text], ...] = ()
 
     @property
     def output_ids(self) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """Opening and saving: traces, tables, pages."""
 
 from dataclasses import fields, replace
+from decimal import Decimal
 from typing import Any
 
 import streamlit as st
@@ -12,10 +13,10 @@ from specviz.decoding.drafters import DRAFTERS
 from specviz.decoding.faults import FAULTS
 from specviz.decoding.trace import Trace
 from specviz.decoding.tree import TREE
-from specviz.models.asked import turns_text, why_not
+from specviz.models.asked import needs_tokenizer, turns_text, why_not
 from specviz.reading import export
 from specviz.reading.html_export import round_html, run_html
-from specviz.recipe import BUILT_IN, CONTROLS, EXACT, Recipe, clamp
+from specviz.recipe import BUILT_IN, CONTROLS, EXACT, Recipe, clamp, from_link, replaced
 from specviz.tokens import visible
 from specviz.ui.state import address, keys, runs
 from specviz.ui.state.runs import Entry
@@ -94,15 +95,55 @@ def _open() -> None:
 
 def recipe_of(trace: Trace) -> Recipe | None:
     """The settings that a trace was made with; None if the controls of this version cannot say them."""
+    recipe = _written(trace) or _rebuilt(trace)
+    if recipe is None or recipe.drafter not in DRAFTERS or recipe.rule not in (*EXACT_RULES, *FAULTS):
+        return None
+    values = {f.name: getattr(recipe, f.name) for f in fields(Recipe)}
+    sayable = len(trace.stop) < 2 and not trace.written and not why_not(recipe)
+    return recipe if sayable and all(clamp(*item) == item[1] for item in values.items()) else None
+
+
+def _written(trace: Trace) -> Recipe | None:
+    """The recipe that a trace keeps, if it says what the trace says."""
+    given = dict(trace.recipe)
+    if not given or replaced(given):
+        return None
+    recipe = from_link(given)
+    if not recipe.ids:
+        recipe = replace(recipe, prompt=trace.prompt)
+    agree = (
+        (recipe.ids or trace.prompt) and recipe.chat == trace.chat,
+        recipe.conversation == trace.conversation,
+        recipe.drafter in (trace.drafter, "model" if trace.drafter in DRAFTERS else ""),
+        trace.pair.name not in PAIRS or (recipe.target, recipe.draft) == (BUILT_IN, PAIRS[trace.pair.name]),
+        _same_controls(recipe, trace),
+        recipe.tree == trace.tree and (recipe.tree or recipe.k == trace.k),
+        (recipe.seed, recipe.max_tokens) == (trace.seed, trace.max_new_tokens),
+        recipe.stop == "".join(trace.stop) and recipe.ignore_eos == trace.ignore_eos,
+    )
+    return recipe if all(agree) else None
+
+
+def _same_controls(recipe: Recipe, trace: Trace) -> bool:
+    """Whether a recipe's controls are a trace's; tokens that it names by their texts are taken on trust."""
+    kept = trace.sampling, trace.draft_sampling
+    if needs_tokenizer(recipe.bias, recipe.ban, recipe.force):
+        recipe = replace(recipe, bias="", ban="", force="")
+        target, draft = (replace(sampling, bias=(), banned=(), forced=()) for sampling in kept)
+        kept = target, draft
+    try:
+        return recipe.samplings(None) == kept
+    except ValueError:
+        return False
+
+
+def _rebuilt(trace: Trace) -> Recipe | None:
+    """The recipe of a trace that keeps none, from what it says of its run."""
     rule = trace.rounds[0].verifier if trace.rounds else EXACT
-    rule = EXACT if rule == TREE else rule
-    if trace.pair.name not in PAIRS or trace.drafter not in DRAFTERS or rule not in (*EXACT_RULES, *FAULTS):
+    constraints = _constraints(trace.sampling, trace.draft_sampling)
+    if trace.pair.name not in PAIRS or constraints is None:
         return None
-    target, draft = trace.sampling, trace.draft_sampling
-    constraints = _constraints(target, draft)
-    if constraints is None or trace.written:
-        return None
-    recipe = Recipe(
+    return Recipe(
         prompt=trace.prompt,
         system=trace.conversation.system,
         turns=turns_text(trace.conversation.earlier),
@@ -112,20 +153,17 @@ def recipe_of(trace: Trace) -> Recipe | None:
         chat=trace.chat,
         drafter=trace.drafter,
         k=trace.k,
-        **_controls(target, ""),
-        own=_plain(target) != _plain(draft),
-        **_controls(draft, "draft_"),
+        **_controls(trace.sampling, ""),
+        own=_plain(trace.sampling) != _plain(trace.draft_sampling),
+        **_controls(trace.draft_sampling, "draft_"),
         seed=trace.seed,
         max_tokens=trace.max_new_tokens,
         stop=trace.stop[0] if trace.stop else "",
         draft=PAIRS[trace.pair.name],
-        rule=rule,
+        rule=EXACT if rule == TREE else rule,
         **constraints,
         tree=trace.tree,
     )
-    sayable = len(trace.stop) < 2 and not why_not(recipe)
-    values = {f.name: getattr(recipe, f.name) for f in fields(Recipe)}
-    return recipe if sayable and all(clamp(*item) == item[1] for item in values.items()) else None
 
 
 def _plain(sampling: SamplingConfig) -> SamplingConfig:
@@ -145,7 +183,7 @@ def _constraints(target: SamplingConfig, draft: SamplingConfig) -> dict[str, Any
     found: dict[str, Any] = {
         "constrain": "both" if mine == its else "target" if its == none else "draft",
         "ban": ", ".join(map(str, said.banned)),
-        "bias": ", ".join(f"{id}:{bias:g}" for id, bias in said.bias),
+        "bias": ", ".join(f"{id}:{Decimal(repr(bias)):f}" for id, bias in said.bias),
         "force": ", ".join(map(str, said.forced)),
         "min_tokens": said.min_new_tokens,
     }
