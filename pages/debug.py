@@ -27,9 +27,7 @@ with prompts:
         st.caption("Nothing has been measured yet. The first figures come with the first prompt.")
     else:
         if now.recorded:
-            st.caption(
-                f"Recorded audit of the built-in pair: {now.title}, {report.totals['prompts']} prompts."
-            )
+            st.caption(f"Recorded audit of the built-in pair: {now.title}, {report.many}.")
         else:
             st.text(overview.audited(report))
         overview.headline(report)

@@ -21,7 +21,7 @@ from specviz.__main__ import main
 from specviz.cli import audit as command
 from specviz.decoding import codec
 from specviz.decoding.controls import SamplingConfig
-from specviz.diagnosis import tables
+from specviz.diagnosis import summary, tables
 from specviz.diagnosis.audit import Audit, AuditError, merge, missing, read_parts, trace_path
 from specviz.diagnosis.bench import bench_of
 from specviz.diagnosis.compare import compare
@@ -289,6 +289,19 @@ def test_other_settings_are_refused_by_what_differs(command_on_tables, tmp_path,
     assert main([*arguments, "--limit", "1", "--draft-temperature", "2"]) == 0
     assert main([*arguments, "--limit", "1", "--seed", "3"]) == 1
     assert "(draft temperature was 2.0, now 0.7; seed was 0, now 3)" in capsys.readouterr().err
+
+
+def test_one_prompt_says_nothing_of_noise(tmp_path, recwarn):
+    report = audited(tmp_path, DRAFT, replace(SETTING, max_new_tokens=24), "bob")
+    said = summary.text(report)
+    assert "1 prompt, " in said and "(one prompt, no interval)" in said and "nan" not in said
+    found = report.texts.outcome(report.texts.plan(report.texts.options()[:1]))
+    assert not found.sure and not [f for f in report.findings if f.sort == "setting"]
+    cells = [cell for split in report.splits for cell in split.cells]
+    assert cells and all(cell.low != cell.low for cell in cells)
+    same = compare(report, report)
+    assert not same.sure and "too few to tell" in same.sentence
+    assert not [w for w in recwarn if issubclass(w.category, RuntimeWarning)]
 
 
 def test_an_audit_of_the_command_line_is_shown_on_the_page(command_on_tables, tmp_path, capsys, monkeypatch):

@@ -7,7 +7,7 @@ import numpy as np
 
 from specviz.diagnosis.causes import CAUSE
 from specviz.diagnosis.report import Report
-from specviz.diagnosis.walk import intervals
+from specviz.diagnosis.walk import intervals, span
 
 CHANGED = 0.1  # of β at one position
 MOST = 200  # positions that are listed
@@ -65,9 +65,11 @@ class Comparison:
     @property
     def sentence(self) -> str:
         noise = "more than noise" if self.sure else "within noise"
+        if self.low != self.low:
+            noise = "too few to tell from noise"
         return (
             f"Mean acceptance length {self.before:.2f} → {self.after:.2f} over {self.prompts} prompts: "
-            f"{self.change:+.2f} ({self.low:+.2f} to {self.high:+.2f}), {noise}."
+            f"{self.change:+.2f} ({span(self.low, self.high, '+.2f')}), {noise}."
         )
 
     @property
@@ -76,7 +78,7 @@ class Comparison:
         if self.positions:
             lines.append(
                 f"Behind the same text, {self.positions:,} positions: β changed by {self.beta_change:+.3f} "
-                f"({self.beta_low:+.3f} to {self.beta_high:+.3f}) on average; better by more than "
+                f"({span(self.beta_low, self.beta_high, '+.3f')}) on average; better by more than "
                 f"{CHANGED:g} at "
                 f"{self.better:,}, worse at {self.worse:,}."
             )

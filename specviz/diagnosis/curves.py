@@ -130,6 +130,8 @@ def _resampled(hits: float, count: float, a: np.ndarray, b: np.ndarray) -> Rate:
         return Rate(float("nan"), 0.0, 1.0, 0)
     plain = wilson(hits, count)
     usable = b > 0
+    if not usable.any():  # a single prompt
+        return Rate(hits / count, plain.low, plain.high, round(count))
     low, high = np.percentile(a[usable] / b[usable], [2.5, 97.5])
     # Few prompts resampled give too narrow an interval: never narrower than the binomial one.
     return Rate(hits / count, min(float(low), plain.low), max(float(high), plain.high), round(count))

@@ -105,6 +105,12 @@ class Report:
         """Mean acceptance length with its 95% interval, prompts resampled. NaN before the first prompt."""
         return self._ratio("accepted", "rounds", 1.0)
 
+    @property
+    def many(self) -> str:
+        """How many prompts, in words."""
+        count = self.totals["prompts"]
+        return "1 prompt" if count == 1 else f"{count:,} prompts"
+
     @cached_property
     def rate(self) -> tuple[float, float, float]:
         """Draft acceptance rate with its interval."""

@@ -8,6 +8,7 @@ from specviz.diagnosis import where
 from specviz.diagnosis.causes import CAUSE
 from specviz.diagnosis.report import Report
 from specviz.diagnosis.served import account
+from specviz.diagnosis.walk import span
 from specviz.diagnosis.whatif import Outcome
 
 BAR = 24
@@ -25,9 +26,9 @@ def text(report: Report, missing: int = 0) -> str:
     lines = [
         f"{first.title}. {first.sentence}",
         "",
-        f"mean acceptance length {mean:.2f} ({low:.2f} to {high:.2f}) · draft acceptance rate {rate:.1%} · "
+        f"mean acceptance length {mean:.2f} ({span(low, high)}) · draft acceptance rate {rate:.1%} · "
         f"α {_alpha(report)} · {_evidence(report)}",
-        f"{totals['prompts']:,} prompts, {totals['rounds']:,} rounds, {totals['drafted']:,} drafted, "
+        f"{report.many}, {totals['rounds']:,} rounds, {totals['drafted']:,} drafted, "
         f"{totals['accepted']:,} accepted, {totals['lost']:,} lost · drafter {setting.drafter} · K = "
         f"{setting.k}",
     ]
@@ -73,7 +74,7 @@ def text(report: Report, missing: int = 0) -> str:
 def _change(title: str, outcome: Outcome) -> str:
     speed = "" if outcome.speed is None else f" · {outcome.speed:.2f}×"
     sign = {"bound": "≤ ", "approximate": "≈ "}.get(outcome.label, "  ")
-    return f"  {sign}{outcome.mean:.2f} ({outcome.low:.2f} to {outcome.high:.2f}){speed}  {title}"
+    return f"  {sign}{outcome.mean:.2f} ({span(outcome.low, outcome.high)}){speed}  {title}"
 
 
 def _alpha(report: Report) -> str:

@@ -125,8 +125,15 @@ def intervals(numbers: np.ndarray, seed: int = 0, draws: int = 1000) -> np.ndarr
         numbers: (P, C) one row a prompt.
 
     Returns:
-        (draws, C) sums.
+        (draws, C) sums; NaN for a single prompt, which cannot say how prompts differ.
     """
     count = len(numbers)
+    if count == 1:
+        return np.full((draws, numbers.shape[1]), np.nan)
     weights = np.random.default_rng(seed).multinomial(count, np.full(count, 1.0 / count), size=draws)
     return weights @ numbers
+
+
+def span(low: float, high: float, form: str = ".2f") -> str:
+    """An interval in words."""
+    return "one prompt, no interval" if low != low else f"{low:{form}} to {high:{form}}"

@@ -5,6 +5,7 @@ import streamlit as st
 
 from specviz.diagnosis.finding import WORTH
 from specviz.diagnosis.report import Report
+from specviz.diagnosis.walk import span
 from specviz.diagnosis.whatif import Outcome
 from specviz.ui.debug import charts
 from specviz.ui.shell.markup import plain
@@ -39,7 +40,7 @@ def section(report: Report) -> None:
             "Together": [option.key in state[keys.DEBUG_TICKED_BEFORE] for option in options],
             "Change": [option.title for option in options],
             "Mean length": [outcome.mean for outcome in found],
-            "95 %": [f"{outcome.low:.2f} to {outcome.high:.2f}" for outcome in found],
+            "95 %": [span(outcome.low, outcome.high) for outcome in found],
             "Difference": [f"{outcome.gain:+.2f}{'' if outcome.sure else ' (noise)'}" for outcome in found],
             "Speed-up": ["–" if o.speed is None else f"{o.speed:.2f}×" for o in found],
             "From": [_origin(option.source, o) for option, o in zip(options, found, strict=True)],
@@ -63,8 +64,8 @@ def section(report: Report) -> None:
         both = texts.outcome(texts.plan(ticked))
         speed = "" if both.speed is None else f", predicted {both.speed:.2f}×"
         st.markdown(
-            f"**The ticked together:** {both.mean:.2f} tokens a round ({both.low:.2f} to "
-            f"{both.high:.2f}){speed}; "
+            f"**The ticked together:** {both.mean:.2f} tokens a round ("
+            f"{span(both.low, both.high)}){speed}; "
             f"{LABELS[both.label]}."
         )
         titles, outcomes = [*titles, "The ticked together"], [*outcomes, both]

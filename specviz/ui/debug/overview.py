@@ -4,6 +4,7 @@ import streamlit as st
 
 from specviz.diagnosis.faults import keeps_itself
 from specviz.diagnosis.report import Report
+from specviz.diagnosis.walk import span
 from specviz.exactness.evidence import THRESHOLD
 from specviz.ui.debug import charts, texts
 from specviz.ui.shell.markup import plain
@@ -36,7 +37,7 @@ def audited(report: Report) -> str:
         parts.append(f"draft's temperature {setting.draft_sampling.temperature:g}")
     if setting.draft_prompt != "same":
         parts.append(f"draft's prompt {setting.draft_prompt}")
-    return " · ".join([*parts, f"{report.totals['prompts']} prompts"])
+    return " · ".join([*parts, report.many])
 
 
 def figures(report: Report) -> None:
@@ -49,7 +50,7 @@ def figures(report: Report) -> None:
     if "second" in options:
         second = report.texts.outcome(report.texts.plan([options["second"]]))
     with st.container(horizontal=True, key=keys.DEBUG_FIGURES):
-        st.metric("Mean acceptance length", f"{mean:.2f}", border=True, help=f"95 %: {low:.2f} to {high:.2f}")
+        st.metric("Mean acceptance length", f"{mean:.2f}", border=True, help=f"95 %: {span(low, high)}")
         st.metric("Draft acceptance rate", f"{rate:.1%}", border=True)
         st.metric("Mean overlap α", "–" if report.alpha is None else f"{report.alpha:.2f}", border=True)
         lost = totals["lost"] / max(1, totals["rounds"])
@@ -60,9 +61,9 @@ def figures(report: Report) -> None:
         )
     drawn = " Rounds are drawn along texts that were served elsewhere." if report.scored else ""
     text = (
-        f"{totals['prompts']:,} prompts, {totals['rounds']:,} rounds, {totals['accepted']:,} of "
-        f"{totals['drafted']:,} drafts accepted. Mean acceptance length {low:.2f} to {high:.2f} with 95 % "
-        f"confidence (prompts resampled).{drawn}"
+        f"{report.many}, {totals['rounds']:,} rounds, {totals['accepted']:,} of "
+        f"{totals['drafted']:,} drafts accepted. Mean acceptance length with 95 % confidence (prompts "
+        f"resampled): {span(low, high)}.{drawn}"
     )
     if second is not None and report.alpha_second is not None:
         text += (

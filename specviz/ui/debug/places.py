@@ -8,6 +8,7 @@ import streamlit as st
 from specviz.diagnosis import where
 from specviz.diagnosis.causes import CAUSE
 from specviz.diagnosis.report import Report
+from specviz.diagnosis.walk import span
 from specviz.ui.debug import choosing
 from specviz.ui.debug import shown as audits
 from specviz.ui.debug.causes import CAUSE_WIDTH
@@ -35,7 +36,7 @@ def splits(report: Report, audit: str) -> list[tuple[str, str]]:
                         split.title: [cell.name for cell in split.cells],
                         "β": [cell.beta for cell in split.cells],
                         "95 %": [
-                            "" if cell.beta != cell.beta else f"{cell.low:.2f} to {cell.high:.2f}"
+                            "" if cell.beta != cell.beta else span(cell.low, cell.high)
                             for cell in split.cells
                         ],
                         "Tokens": [cell.tokens for cell in split.cells],

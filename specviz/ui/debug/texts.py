@@ -10,6 +10,7 @@ from specviz.diagnosis import recorded
 from specviz.diagnosis.causes import CAUSE
 from specviz.diagnosis.compare import CHANGED, Position, compare
 from specviz.diagnosis.report import Report
+from specviz.diagnosis.walk import span
 from specviz.ui.components.strips import lines
 from specviz.ui.debug import shown
 from specviz.ui.shell.markup import plain
@@ -142,7 +143,7 @@ def two_audits(now: shown.Shown) -> None:
         st.write(
             f"Behind the same text ({result.positions:,} positions) β changed by "
             f"{result.beta_change:+.3f} on "
-            f"average ({result.beta_low:+.3f} to {result.beta_high:+.3f}); better by more than "
+            f"average ({span(result.beta_low, result.beta_high, '+.3f')}); better by more than "
             f"{CHANGED:g} at "
             f"{result.better:,}, worse at {result.worse:,}."
         )
