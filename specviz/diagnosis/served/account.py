@@ -67,7 +67,7 @@ def text(report: "Report") -> list[str]:
             f"α lies between {found.alpha[0]:.4f} and {found.alpha[1]:.4f}, the expected mean acceptance "
             f"length between {found.length[0]:.3f} and {found.length[1]:.3f}: the other tokens are known in "
             f"sum only ({found.open[0]:,} of {found.open[1]:,} positions, β within "
-            f"{found.widest:.4f} at the widest)"
+            f"{found.widest:.4f} at the widest). Elsewhere the middle of its interval stands for β"
         )
     elif found is not None:
         lines.append(f"β is known exactly at all {found.open[1]:,} positions: α = {found.alpha[0]:.4f}")
