@@ -13,12 +13,23 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tiny import CHAT, VOCAB, letter_tokenizer, llama, save
-from transformers import LlamaForCausalLM
+from transformers import LlamaForCausalLM, T5Config, T5ForConditionalGeneration
 
 from specviz.__main__ import main
 from specviz.decoding.run import DecodingRun
 from specviz.decoding.sampling import SamplingConfig
-from specviz.models import LoadError, builtin, hub, load_pair, memory, products, sources, steady, weights
+from specviz.models import (
+    LoadError,
+    builtin,
+    families,
+    hub,
+    load_pair,
+    memory,
+    products,
+    sources,
+    steady,
+    weights,
+)
 from specviz.models.language_model import TransformersModel
 from specviz.ui.state.device import Device
 
@@ -381,6 +392,22 @@ class TestCommand:
     def test_what_cannot_be_opened_exits_1_with_its_reason(self, tmp_path, capsys):
         assert main(["pair", str(tmp_path)]) == 1
         assert "no .safetensors weights" in capsys.readouterr().out
+
+    @pytest.mark.parametrize(("family", "said"), [("t5", "encoder"), ("lfm2", "rolled back")])
+    def test_what_cannot_work_is_refused_in_a_sentence_by_loader_and_command(
+        self, family, said, tmp_path, capsys
+    ):
+        """Before: 3,400 characters of class names for T5, and an IndexError in mid-run for LFM2."""
+        if family == "t5":
+            small = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 1, "num_heads": 2}
+            model = T5ForConditionalGeneration(T5Config(vocab_size=len(VOCAB), **small))
+        else:
+            model = families.tiny_model("lfm2", 1)
+        folder = save(tmp_path / family, model, letter_tokenizer())
+        assert said in refusal(folder) and len(refusal(folder)) < 400
+        assert main(["trace", "--target", folder, "--prompt", "a", "--device", "cpu"]) == 1
+        (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("specviz:")]
+        assert said in line
 
 
 class TestGguf:
