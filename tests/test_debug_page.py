@@ -255,6 +255,30 @@ def test_logs_of_engines_are_read():
     )
 
 
+def test_constraints_are_chosen_on_the_page_and_kept_with_the_audit(mine, monkeypatch):
+    begun = []
+    monkeypatch.setattr(begin.work, "begin", lambda prompts, setting: begun.append(setting) or refuse())
+
+    def refuse():
+        raise ValueError("not here")
+
+    app = open_page()
+    typed = {"ban": '" Paris", 4', "bias": "7:-2", "grammar": "[a-z ]+"}
+    for name, text in typed.items():
+        kind = app.text_area if name == "grammar" else app.text_input
+        kind(key=keys.of(keys.DEBUG_CONSTRAINT, name)).set_value(text)
+    app.selectbox(key=keys.of(keys.DEBUG_CONSTRAINT, "grammar_kind")).set_value("regex")
+    app.number_input(key=keys.of(keys.DEBUG_CONSTRAINT, "min_tokens")).set_value(3)
+    app.run()
+    app.button(key=keys.DEBUG_RUN).click().run()
+    (setting,) = begun
+    assert (setting.ban, setting.bias, setting.constrain) == ('" Paris", 4', "7:-2", "both")
+    assert setting.sampling.min_new_tokens == 3 and setting.draft_sampling.grammar.text == "[a-z ]+"
+    app.text_input(key=keys.of(keys.DEBUG_CONSTRAINT, "ban")).set_value("<b>").run()
+    assert not app.exception and app.button(key=keys.DEBUG_RUN).disabled
+    assert any("neither a token id nor a text" in text.value for text in app.text)
+
+
 def test_hostile_lines_of_a_log_stay_text():
     app = open_page(**{keys.DEBUG_VIEW: "Engine logs"})
     before = markup(app)

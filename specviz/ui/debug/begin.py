@@ -1,5 +1,6 @@
 """Starting an audit from the page: what to load, which prompts, which controls."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,12 @@ from specviz.decoding.sampling import SamplingConfig
 from specviz.diagnosis import recorded
 from specviz.diagnosis.prompts import Prompt, PromptError, parse, read
 from specviz.diagnosis.setting import Setting
+from specviz.models.asked import why_not
 from specviz.models.errors import LoadError
-from specviz.recipe import BUILT_IN
+from specviz.recipe import BUILT_IN, Recipe
 from specviz.settings import settings
 from specviz.ui.debug import shown, work
-from specviz.ui.state import guard, jobs, keys
+from specviz.ui.state import feeding, guard, jobs, keys
 
 SOURCES = ("Examples", "Paste", "File")
 MOST = 2000  # prompts of an audit on the page; the command line takes more
@@ -158,8 +160,9 @@ def _setting(disabled: bool) -> Setting | None:
             **kept,
             placeholder="hub id or folder",
         ).strip()
+    constraints = _constraints(disabled)
     try:
-        return Setting(
+        made = Setting(
             target=target.strip() or BUILT_IN,
             draft=draft.strip(),
             drafter=drafter,
@@ -172,9 +175,25 @@ def _setting(disabled: bool) -> Setting | None:
             seed=int(seed),
             second=compared if compared != drafter else "",
         )
+        if why := why_not(constraints):
+            raise ValueError(why)
+        return made.constrained(constraints)
     except ValueError as error:
         st.text(str(error))
         return None
+
+
+def _constraints(disabled: bool) -> Recipe:
+    """A recipe with nothing but constraints: the controls of the Rounds page, with values of their own."""
+    values: dict[str, Any] = {}
+
+    def draw(name: str, make: Callable[..., Any], *args: Any, **more: Any) -> None:
+        key = keys.of(keys.DEBUG_CONSTRAINT, name)
+        values[name] = make(*args, key=key, disabled=disabled, **more)
+
+    with st.expander("Constraints", icon=":material/rule:", key=keys.DEBUG_CONSTRAINTS):
+        feeding.constraints(draw)
+    return Recipe(**values)
 
 
 def _prompts(disabled: bool) -> list[Prompt]:

@@ -46,7 +46,8 @@ def feeding(control: Callable, disabled: bool) -> dict[str, Any]:
 
     with st.expander(_title(), icon=":material/rule:", key=keys.FEEDING_OPEN, on_change="rerun"):
         _conversation(draw)
-        _constraints(draw)
+        st.caption("Constraints: the output follows the target's distribution under them, exactly")
+        constraints(draw)
         _places(draw)
         _chosen_places()
     return values
@@ -94,8 +95,8 @@ def _conversation(draw: Callable) -> None:
         draw("ids", st.text_input, "Token ids", help="In place of the prompt, as 504, 3575, 282.")
 
 
-def _constraints(draw: Callable) -> None:
-    st.caption("Constraints: the output follows the target's distribution under them, exactly")
+def constraints(draw: Callable) -> None:
+    """What the text must and must not have; `draw` makes a control by the name of its setting."""
     for column, (name, label, text) in zip(
         st.columns(3),
         (
