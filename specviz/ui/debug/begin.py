@@ -187,9 +187,10 @@ def _constraints(disabled: bool) -> Recipe:
     """A recipe with nothing but constraints: the controls of the Rounds page, with values of their own."""
     values: dict[str, Any] = {}
 
-    def draw(name: str, make: Callable[..., Any], *args: Any, **more: Any) -> None:
+    def draw(name: str, make: Callable[..., Any], *args: Any, **more: Any) -> Any:
         key = keys.of(keys.DEBUG_CONSTRAINT, name)
         values[name] = make(*args, key=key, disabled=disabled, **more)
+        return values[name]
 
     with st.expander("Constraints", icon=":material/rule:", key=keys.DEBUG_CONSTRAINTS):
         feeding.constraints(draw)

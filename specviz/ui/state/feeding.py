@@ -41,8 +41,9 @@ def feeding(control: Callable, disabled: bool) -> dict[str, Any]:
     """
     values: dict[str, Any] = {}
 
-    def draw(name: str, make: Callable[..., Any], *args: Any, **more: Any) -> None:
+    def draw(name: str, make: Callable[..., Any], *args: Any, **more: Any) -> Any:
         values[name] = control(name, partial(make, *args, key=name, disabled=disabled, **more))
+        return values[name]
 
     with st.expander(_title(), icon=":material/rule:", key=keys.FEEDING_OPEN, on_change="rerun"):
         _conversation(draw)
@@ -96,7 +97,7 @@ def _conversation(draw: Callable) -> None:
 
 
 def constraints(draw: Callable) -> None:
-    """What the text must and must not have; `draw` makes a control by the name of its setting."""
+    """What the text must and must not have; `draw` makes a control by its setting's name."""
     for column, (name, label, text) in zip(
         st.columns(3),
         (
@@ -116,7 +117,7 @@ def constraints(draw: Callable) -> None:
     with columns[1]:
         draw("ignore_eos", st.toggle, "Ignore EOS", help="The text goes on behind an end-of-text token.")
     with columns[2]:
-        draw(
+        kind = draw(
             "grammar_kind",
             st.selectbox,
             "Grammar is a",
@@ -133,7 +134,6 @@ def constraints(draw: Callable) -> None:
             help="Target only: the text obeys, and drafts that do not are rejected. Draft only: the text is "
             "free; only acceptance changes.",
         )
-    kind = st.session_state.get(keys.GRAMMAR_KIND, _default(keys.GRAMMAR_KIND))
     draw(
         "grammar",
         st.text_area,
