@@ -279,17 +279,18 @@ def _state_check(trace: Trace) -> str:
 def who_does_what(trace: Trace) -> None:
     rows = [
         {
-            "project": engine.name,
+            "project, read on": f"{engine.name}, {engine.read:%-d %B %Y} ({engine.version})",
             "drafts with": engine.drafters,
             "rule": engine.rule,
             "exact?": engine.exact,
             "metrics": engine.metrics,
             "source": engine.source,
-            "read": f"{engine.read:%-d %B %Y}, {engine.version}",
         }
         for engine in library.engines()
     ]
-    st.table(pd.DataFrame(rows).set_index("project"), alt="Engines, their drafters, rules and metrics")
+    st.table(
+        pd.DataFrame(rows).set_index("project, read on"), alt="Engines, their drafters, rules and metrics"
+    )
 
 
 WIDGETS: dict[str, Callable[[Trace], None]] = {
