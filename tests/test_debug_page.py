@@ -279,6 +279,21 @@ def test_constraints_are_chosen_on_the_page_and_kept_with_the_audit(mine, monkey
     assert any("neither a token id nor a text" in text.value for text in app.text)
 
 
+def test_what_was_typed_and_chosen_is_there_when_the_page_is_come_back_to():
+    app = open_page(audit="eagle")
+    app.text_input(key=keys.DEBUG_TARGET).set_value("some/target")
+    app.text_area(key=keys.DEBUG_LOG).set_value(VLLM)
+    app.segmented_control(key=keys.DEBUG_PLACE).set_value(2).run()
+    app.number_input(key=keys.DEBUG_TOKEN).set_value(5).run()
+    app.switch_page("pages/speed.py").run()
+    app.switch_page("pages/debug.py").run()
+    assert not app.exception
+    assert app.text_input(key=keys.DEBUG_TARGET).value == "some/target"
+    assert app.text_area(key=keys.DEBUG_LOG).value == VLLM
+    assert app.segmented_control(key=keys.DEBUG_PLACE).value == 2
+    assert app.number_input(key=keys.DEBUG_TOKEN).value == 5
+
+
 def test_hostile_lines_of_a_log_stay_text():
     app = open_page(**{keys.DEBUG_VIEW: "Engine logs"})
     before = markup(app)

@@ -34,7 +34,9 @@ def section() -> None:
         max_upload_size=20,
     )
     st.session_state.setdefault(keys.DEBUG_LOG, EXAMPLE)
-    pasted = st.text_area("Lines", key=keys.DEBUG_LOG, height=180, max_chars=2_000_000)
+    pasted = st.text_area(
+        "Lines", key=keys.DEBUG_LOG, height=180, max_chars=2_000_000, persist_state="session"
+    )
     text = upload.getvalue().decode("utf-8", errors="replace") if upload is not None else pasted
     if not text.strip():
         st.caption("Nothing to read yet.")
@@ -48,9 +50,14 @@ def section() -> None:
                 list(DEFINITIONS),
                 key=keys.DEBUG_SGLANG,
                 help="It depends on its age.",
+                persist_state="session",
             )
             sglang = DEFINITIONS[answer]
-            k = int(st.number_input("Draft tokens a round", 1, 64, 4, key=keys.DEBUG_SGLANG_K))
+            k = int(
+                st.number_input(
+                    "Draft tokens a round", 1, 64, 4, key=keys.DEBUG_SGLANG_K, persist_state="session"
+                )
+            )
     found = logs.read(text, sglang, k)
     if not found.readings:
         st.warning("No line was understood.", icon=":material/help:")
