@@ -291,6 +291,13 @@ def test_other_settings_are_refused_by_what_differs(command_on_tables, tmp_path,
     assert "(draft temperature was 2.0, now 0.7; seed was 0, now 3)" in capsys.readouterr().err
 
 
+def test_an_audit_in_which_every_prompt_failed_is_no_success(command_on_tables, tmp_path, capsys):
+    prompts = tmp_path / "p.txt"
+    prompts.write_text("<b>\n<i>")  # no letters of the pair
+    assert main(["audit", str(prompts), "--out", str(tmp_path / "a"), "--max-new-tokens", "8"]) == 1
+    assert "nothing could be measured" in capsys.readouterr().out
+
+
 def test_one_prompt_says_nothing_of_noise(tmp_path, recwarn):
     report = audited(tmp_path, DRAFT, replace(SETTING, max_new_tokens=24), "bob")
     said = summary.text(report)

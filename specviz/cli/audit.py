@@ -228,7 +228,7 @@ def _show(args: argparse.Namespace, folders: Sequence[Path]) -> int:
     if args.min_mean_length is not None and not mean >= args.min_mean_length:
         print(f"specviz: mean acceptance length {mean:.2f}, below {args.min_mean_length:g}", file=sys.stderr)
         return BELOW
-    return 0
+    return 1 if len(report.failed) and not report.totals["prompts"] else 0
 
 
 def _merge(args: argparse.Namespace, folders: Sequence[Path]) -> int:
