@@ -189,7 +189,7 @@ def _constraints(disabled: bool) -> Recipe:
 
     def draw(name: str, make: Callable[..., Any], *args: Any, **more: Any) -> Any:
         key = keys.of(keys.DEBUG_CONSTRAINT, name)
-        values[name] = make(*args, key=key, disabled=disabled, **more)
+        values[name] = make(*args, key=key, **_kept(disabled), **more)
         return values[name]
 
     with st.expander("Constraints", icon=":material/rule:", key=keys.DEBUG_CONSTRAINTS):
